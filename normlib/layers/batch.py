@@ -1,0 +1,170 @@
+"""Batch normalization: in training, at inference, and the statistics that join the two."""
+
+from typing import NamedTuple
+
+from normlib.layers.core import (
+    Array,
+    StandardizeCache,
+    average,
+    centered,
+    standardize,
+    standardize_backward,
+)
+from normlib.layers.guard import (
+    check_array,
+    check_axes,
+    check_eps,
+    check_like,
+    check_number,
+    check_shape,
+)
+
+
+class BatchNormCache(NamedTuple):
+    standardized: StandardizeCache  # xhat (N, C, *spatial), rstd (1, C, 1, ...)
+    gamma: Array  # (C,)
+
+
+class BatchNormInferenceCache(NamedTuple):
+    xhat: Array  # (N, C, *spatial)
+    rstd: Array  # (1, C, 1, ...)
+    gamma: Array  # (C,)
+
+
+def batch_axes(x: Array) -> tuple[int, ...]:
+    """All axes but the channels': (0,) for (N, C), (0, 2, 3) for (N, C, H, W)."""
+    return (0, *range(2, x.ndim))
+
+
+def per_channel(parameter: Array, x: Array) -> Array:
+    """(C,) as (1, C, 1, ...), to stand beside x."""
+    return parameter.reshape(1, -1, *[1] * (x.ndim - 2))
+
+
+def check_channels(x: Array, **parameters: Array) -> None:
+    check_array("x", x, min_ndim=2, form="(N, C, *spatial)")
+    for name, parameter in parameters.items():
+        check_shape(name, parameter, (x.shape[1],), f"one value for each channel of x {tuple(x.shape)}")
+
+
+def check_variance(var: Array) -> None:
+    if "float" in str(var.dtype) and (var < 0).any():
+        raise ValueError(
+            f"var must not be negative, but its smallest value is {float(var.min()):.3g}; "
+            f"mean and var may be swapped"
+        )
+
+
+def batch_norm(
+    x: Array, gamma: Array, beta: Array, *, eps: float = 1e-5
+) -> tuple[Array, BatchNormCache]:
+    """Batch normalization in training: each channel is standardized over the batch.
+
+    y = gamma · xhat + beta,   xhat = (x - mean) / sqrt(var + eps)
+
+    mean and var (the biased one, 1/m) are taken per channel over the batch and all
+    positions, m = N · H · W values.
+
+    Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
+    Errors: ValueError for shapes that do not fit, integers, an empty batch, negative `eps`.
+    Source: Ioffe and Szegedy (2015), Algorithm 1 and section 3.2; chapter "Normalize a batch".
+    """
+    check_channels(x, gamma=gamma, beta=beta)
+    xhat, standardized = standardize(x, axes=batch_axes(x), eps=eps)
+    y = per_channel(gamma, x) * xhat + per_channel(beta, x)
+    return y, BatchNormCache(standardized, gamma)
+
+
+def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array, Array]:
+    """The gradients dx, dgamma, dbeta from the upstream gradient `dy`.
+
+    dbeta = sum(dy),   dgamma = sum(dy · xhat),
+    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy
+
+    Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
+    Errors: ValueError if `dy` is not shaped like y.
+    Source: Ioffe and Szegedy (2015), section 3, collapsed; chapter "Normalize a batch".
+    """
+    standardized, gamma = cache
+    xhat, axes = standardized.xhat, standardized.axes
+    check_like("dy", dy, xhat)
+    dbeta = dy.sum(axis=axes)
+    dgamma = (dy * xhat).sum(axis=axes)
+    dx = standardize_backward(per_channel(gamma, dy) * dy, standardized)
+    return dx, dgamma, dbeta
+
+
+def batch_norm_inference(
+    x: Array, mean: Array, var: Array, gamma: Array, beta: Array, *, eps: float = 1e-5
+) -> tuple[Array, BatchNormInferenceCache]:
+    """Batch normalization at inference: the statistics are given, the map is affine.
+
+    y = gamma · (x - mean) / sqrt(var + eps) + beta
+
+    Shapes: `x` and y (N, C, *spatial); `mean`, `var`, `gamma`, `beta` (C,).
+    Errors: ValueError for shapes that do not fit, integers, a negative `var` or `eps`.
+    Source: Ioffe and Szegedy (2015), Algorithm 2; chapter "Use batch norm".
+    """
+    check_channels(x, mean=mean, var=var, gamma=gamma, beta=beta)
+    check_variance(var)
+    rstd = per_channel((var + check_eps(eps)) ** -0.5, x)
+    xhat = (x - per_channel(mean, x)) * rstd
+    y = per_channel(gamma, x) * xhat + per_channel(beta, x)
+    return y, BatchNormInferenceCache(xhat, rstd, gamma)
+
+
+def batch_norm_inference_backward(
+    dy: Array, cache: BatchNormInferenceCache
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The gradients dx, dmean, dvar, dgamma, dbeta from the upstream gradient `dy`.
+
+    dx = gamma · rstd · dy,   dmean = -sum(dx),   dvar = -sum(dx · xhat) · rstd / 2,
+    dgamma = sum(dy · xhat),   dbeta = sum(dy)
+
+    Shapes: `dy` and dx (N, C, *spatial); the others (C,).
+    Errors: ValueError if `dy` is not shaped like y.
+    Source: chapter "Use batch norm".
+    """
+    xhat, rstd, gamma = cache
+    check_like("dy", dy, xhat)
+    axes = batch_axes(dy)
+    dx = per_channel(gamma, dy) * rstd * dy
+    dmean = -dx.sum(axis=axes)
+    dvar = -0.5 * (dx * xhat * rstd).sum(axis=axes)
+    dgamma = (dy * xhat).sum(axis=axes)
+    dbeta = dy.sum(axis=axes)
+    return dx, dmean, dvar, dgamma, dbeta
+
+
+def update_running(
+    mean: Array, var: Array, x: Array, *, momentum: float = 0.1
+) -> tuple[Array, Array]:
+    """The running statistics after one more batch `x`; the given ones are left as they are.
+
+    mean ← (1 - momentum) · mean + momentum · batch mean,   var likewise
+
+    The batch variance is the unbiased one, 1/(m - 1), and `momentum` is the weight of the
+    new batch, as in PyTorch.
+
+    Shapes: `mean` and `var` (C,); `x` (N, C, *spatial).
+    Errors: ValueError for shapes that do not fit, integers, a `momentum` outside [0, 1], or a
+    batch with a single value per channel, whose unbiased variance is undefined.
+    Source: Ioffe and Szegedy (2015), section 3.1; chapter "Use batch norm".
+    """
+    check_channels(x, mean=mean, var=var)
+    check_variance(var)
+    momentum = check_number("momentum", momentum, 0.0, 1.0)
+    axes = check_axes(x, batch_axes(x))
+    c = centered(x, axes)
+    values = x[:, 0].reshape(-1).shape[0]
+    if values < 2:
+        raise ValueError(
+            f"x must have at least 2 values in each channel, but its shape is {tuple(x.shape)}; "
+            f"the unbiased variance of a single value is undefined, so use a larger batch"
+        )
+    batch_mean = average(x, axes).reshape(-1)
+    batch_var = (c * c).sum(axis=axes) / (values - 1)
+    return (
+        (1 - momentum) * mean + momentum * batch_mean,
+        (1 - momentum) * var + momentum * batch_var,
+    )

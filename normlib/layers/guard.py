@@ -1,0 +1,77 @@
+"""What every layer asks of its input, in one place.
+
+The guard is duck-typed: anything with a shape and a dtype passes, so that arrays of
+SymPy symbols, complex arrays and torch tensors do. Each message says what was expected,
+what came, and the likely mend.
+"""
+
+from typing import Any
+
+import numpy as np
+
+
+def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None:
+    if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+        raise ValueError(
+            f"{name} must be an array, but a {type(x).__name__} came; "
+            f"try numpy.asarray({name}, dtype=float)"
+        )
+    if any(kind in str(x.dtype) for kind in ("int", "bool")):
+        raise ValueError(
+            f"{name} must hold floating-point numbers, but its dtype is {x.dtype}, in which "
+            f"results would be cut off; try {name}.astype(float)"
+        )
+    if x.ndim < min_ndim:
+        raise ValueError(
+            f"{name} must have the shape {form}, but {tuple(x.shape)} came; "
+            f"a single sample needs a leading axis: {name}[None]"
+        )
+
+
+def check_shape(name: str, x: Any, shape: tuple[int, ...], why: str) -> None:
+    check_array(name, x)
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(
+            f"{name} must have the shape {tuple(shape)}, {why}, but {tuple(x.shape)} came; "
+            f"check the order of the arguments, or reshape {name}"
+        )
+
+
+def check_like(name: str, x: Any, like: Any) -> None:
+    check_shape(name, x, like.shape, "that of the forward pass")
+
+
+def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    if not axes or any(not -x.ndim <= axis < x.ndim for axis in axes):
+        raise ValueError(
+            f"axes must name at least one axis of x, whose shape is {tuple(x.shape)}, "
+            f"but {axes} came; axes run from {-x.ndim} to {x.ndim - 1}"
+        )
+    axes = tuple(axis % x.ndim for axis in axes)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axes must differ from each other, but {axes} came; name each once")
+    if any(x.shape[axis] == 0 for axis in axes):
+        raise ValueError(
+            f"x must have at least one value along the axes {axes}, but its shape is "
+            f"{tuple(x.shape)}; a mean of nothing is undefined, so leave empty batches out"
+        )
+    return axes
+
+
+def check_number(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
+    """A real number is checked, and made a plain float; a symbol or a tensor passes."""
+    if isinstance(value, (bool, str)) or value is None:
+        raise ValueError(f"{name} must be a number, but {value!r} came")
+    if not isinstance(value, (int, float, np.number)):
+        return value
+    if not low <= value <= high or value == float("inf"):
+        raise ValueError(
+            f"{name} must lie between {low} and {high}, but {value} came; check its sign and "
+            f"the order of the arguments"
+        )
+    return float(value)  # a numpy.float64 would turn float32 results into float64
+
+
+def check_eps(eps: Any) -> Any:
+    return check_number("eps", eps, 0.0)

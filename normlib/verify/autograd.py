@@ -1,0 +1,86 @@
+"""The witnesses that come from torch: its own layer, and its automatic differentiation."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from normlib.verify.numeric import ROUNDING, gradient_checks
+from normlib.verify.problem import TINY, Problem, as_tuple, spread
+from normlib.verify.verdict import Check, compare
+
+
+def tensors(problem: Problem) -> list[torch.Tensor]:
+    return [torch.tensor(a, requires_grad=True) for a in problem.args]
+
+
+def forward(problem: Problem) -> list[Check]:
+    """The shipped forward against torch's own layer."""
+    theirs = problem.reference(*map(torch.tensor, problem.args)).numpy()
+    scale = float(np.max(np.abs(theirs))) or 1.0
+    return [
+        compare(
+            "y", "forward", "torch's own layer", problem.y, theirs,
+            scale=scale, bound=ROUNDING, zero=False,
+        )
+    ]  # fmt: skip
+
+
+def first_order(problem: Problem, function: Callable) -> list[np.ndarray]:
+    args = tensors(problem)
+    y = function(*args)
+    gradients = torch.autograd.grad(y, args, torch.tensor(problem.dy), materialize_grads=True)
+    return [g.numpy() for g in gradients]
+
+
+def backpropagation(problem: Problem) -> list[Check]:
+    """torch differentiates our forward; where there is a reference, also torch's own layer."""
+    theirs = first_order(problem, lambda *args: problem.forward(*args)[0])
+    checks = gradient_checks(problem, "autograd", "torch through our forward", theirs)
+    if problem.reference:
+        theirs = first_order(problem, problem.reference)
+        checks += gradient_checks(problem, "autograd", "torch's own layer", theirs)
+    return checks
+
+
+def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.ndarray]:
+    """How fast the gradients change while the arguments move along `along`, dy along `dy_along`.
+
+    The first part is a Hessian times a vector, which autograd's double backward gives.
+    """
+    args = tensors(problem)
+    y = function(*args)
+    options = {"materialize_grads": True, "retain_graph": True}
+    upstream = torch.tensor(problem.dy)
+    gradients = torch.autograd.grad(y, args, upstream, create_graph=True, **options)
+    inner = sum((g * torch.tensor(v)).sum() for g, v in zip(gradients, along, strict=True))
+    hessian = torch.autograd.grad(inner, args, **options)
+    linear = torch.autograd.grad(y, args, torch.tensor(dy_along), **options)
+    return [(h + g).numpy() for h, g in zip(hessian, linear, strict=True)]
+
+
+def second_order(problem: Problem) -> list[Check]:
+    """The shipped backward differentiated by complex step, against autograd's double backward.
+
+    All arguments and dy move at once along one random direction, dense in every entry.
+    """
+    rng = problem.rng
+    along = [spread(a) * rng.standard_normal(a.shape) for a in problem.args]
+    dy_along = rng.standard_normal(problem.dy.shape)
+    moved = [a + TINY * 1j * v for a, v in zip(problem.args, along, strict=True)]
+    cache = problem.forward(*moved)[1]
+    ours = [
+        g.imag / TINY for g in as_tuple(problem.backward(problem.dy + TINY * 1j * dy_along, cache))
+    ]
+    functions = {"double backward of our forward": lambda *args: problem.forward(*args)[0]}
+    if problem.reference:
+        functions["double backward of torch's layer"] = problem.reference
+    checks = []
+    for how, function in functions.items():
+        theirs = moving(problem, function, along, dy_along)
+        for n, a, b, s in zip(problem.names, ours, theirs, problem.scales, strict=True):
+            scale, zero = max(s, float(np.max(np.abs(b)))), n in problem.zero
+            checks.append(
+                compare(f"d{n}", "second order", how, a, b, scale=scale, bound=ROUNDING, zero=zero)
+            )
+    return checks

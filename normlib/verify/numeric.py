@@ -1,0 +1,123 @@
+"""The witnesses that need nothing but numbers: complex step, central differences, properties."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from normlib.verify.problem import Problem, as_tuple, float_keywords, spread
+from normlib.verify.verdict import Check, compare
+
+EPSILON = float(np.finfo(float).eps)
+ROUNDING = 1e-11  # bounds are calibrated in tests/test_calibration.py
+CENTRAL = 1e-8
+
+
+def gradient_checks(
+    problem: Problem, witness: str, how: str, theirs, *, bound: float = ROUNDING
+) -> list[Check]:
+    """Compare the shipped gradient of every argument with `theirs`."""
+    rows = zip(problem.names, problem.gradients, theirs, problem.scales, strict=True)
+    return [
+        compare(f"d{n}", witness, how, a, b, scale=s, bound=bound, zero=n in problem.zero)
+        for n, a, b, s in rows
+    ]
+
+
+def complex_step(problem: Problem) -> list[Check]:
+    """Im f(x + ih) / h at every entry of every argument: no difference, so no cancellation."""
+    theirs = [gradient for gradient, _ in problem.steps]
+    return gradient_checks(problem, "complex step", "Im f(x + ih) / h", theirs)
+
+
+def central_step(a: np.ndarray) -> float:
+    """The step at which rounding and truncation are equal, for a function that varies over
+    `spread(a)`: the cube root of 3 times the machine epsilon, in that unit."""
+    return (3 * EPSILON) ** (1 / 3) * spread(a)
+
+
+def central_gradient(f: Callable, a: np.ndarray, h: float) -> np.ndarray:
+    """(f(a + h) - f(a - h)) / 2h for every entry of `a`; f returns a number."""
+    a, gradient = a.copy(), np.empty(a.shape)
+    for entry in np.ndindex(a.shape):
+        middle = a[entry]
+        a[entry] = up = middle + h
+        above = f(a)
+        a[entry] = down = middle - h
+        gradient[entry] = (above - f(a)) / (up - down)
+        a[entry] = middle
+    return gradient
+
+
+def central_differences(problem: Problem) -> list[Check]:
+    """The derivative that assumes nothing but the forward pass, with the error theory predicts."""
+    theirs = []
+    for index, a in enumerate(problem.args):
+
+        def loss(b: np.ndarray, index: int = index) -> float:
+            args = (*problem.args[:index], b, *problem.args[index + 1 :])
+            return float(((problem.forward(*args)[0] - problem.y) * problem.dy).sum())
+
+        theirs.append(central_gradient(loss, a, central_step(a)))
+    how = "(f(x + h) - f(x - h)) / 2h"
+    return gradient_checks(problem, "central differences", how, theirs, bound=CENTRAL)
+
+
+def linearity(problem: Problem) -> list[Check]:
+    """backward(a u + b v) = a backward(u) + b backward(v): a gradient is linear in dy."""
+    (a, b), u, v = problem.rng.uniform(1, 2, 2), problem.dy, problem.rng.permuted(problem.dy)
+    cache = problem.forward(*problem.args)[1]
+    whole, at_u, at_v = (as_tuple(problem.backward(w, cache)) for w in (a * u + b * v, u, v))
+    return [
+        compare(
+            f"d{n}", "properties", "linear in dy", w, a * p + b * q,
+            scale=4 * s, bound=ROUNDING, zero=n in problem.zero,
+        )
+        for n, w, p, q, s in zip(problem.names, whole, at_u, at_v, problem.scales, strict=True)
+    ]  # fmt: skip
+
+
+class Flat(NamedTuple):
+    """The directions in which the first argument can move, at eps = 0, and y stays as it is.
+
+    Each is a function of the arguments; every slice over `axes` moves on its own.
+    """
+
+    axes: tuple[int, ...]
+    directions: dict[str, Callable]
+
+
+def flatness(problem: Problem, flat: Flat) -> list[Check]:
+    """y does not change along a flat direction, and so dx has no part along it."""
+    at_zero = dict.fromkeys(float_keywords(problem.forward), 0.0)
+    forward = partial(problem.forward, **at_zero)
+    (x, *rest), argument = problem.args, f"d{problem.names[0]}"
+    y, cache = forward(x, *rest)
+    dx = as_tuple(problem.backward(problem.dy, cache))[0]
+    checks = []
+    for label, direction in flat.directions.items():
+        d = direction(x, *rest)
+        terms = d * dx
+        size = float(np.max(np.abs(terms).sum(axis=flat.axes))) or 1.0
+        along = terms.sum(axis=flat.axes)
+        checks.append(
+            compare(
+                argument, "properties", f"⟂ {label}, eps = 0", along, np.zeros_like(along),
+                scale=size, bound=ROUNDING, zero=True,
+            )
+        )  # fmt: skip
+        amount = problem.rng.uniform(0.5, 2, terms.sum(axis=flat.axes, keepdims=True).shape)
+        checks.append(
+            compare(
+                "y", "properties", f"constant along {label}, eps = 0",
+                forward(x + amount * d, *rest)[0], y,
+                scale=float(np.max(np.abs(y))), bound=ROUNDING, zero=False,
+            )
+        )  # fmt: skip
+    return checks
+
+
+def properties(problem: Problem, flat: Flat | None = None) -> list[Check]:
+    """What must hold whatever the formula is: linearity in dy, and the flat directions."""
+    return linearity(problem) + (flatness(problem, flat) if flat else [])

@@ -1,0 +1,141 @@
+"""Planted errors: one list, from which a wrong twin of any shipped layer is made.
+
+An edit changes the text of the shipped code, wherever in the layer or its core it stands;
+an edit whose text does not occur does not apply to that layer. A wrapper spoils what a
+correct layer returns. Witnesses that let one pass are not worth having.
+"""
+
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import NamedTuple
+
+from normlib.verify.problem import as_tuple
+
+MEAN = "dxhat - average(dxhat, axes)"
+ALONG_XHAT = "xhat * average(dxhat * xhat, axes)"
+VARIANCE = "average(c * c, axes)"
+
+EDITS: dict[str, tuple[tuple[str, str], ...]] = {
+    "dx without dxhat itself": ((MEAN, "-average(dxhat, axes) + 0 * dxhat"),),
+    "dx without the mean term": ((MEAN, "dxhat"),),
+    "dx without the variance term": ((f"d - {ALONG_XHAT}", "d"),),
+    "dx without rstd": (("rstd * (d - ", "(d - "),),
+    "variance term with a plus": ((f"d - {ALONG_XHAT}", f"d + {ALONG_XHAT}"),),
+    "mean over the wrong axis": ((MEAN, "dxhat - average(dxhat, others(dxhat, axes))"),),
+    "ddof = 1, forward and backward": (
+        (VARIANCE, f"bessel(c, axes) * {VARIANCE}"),
+        (ALONG_XHAT, f"bessel(xhat, axes) * {ALONG_XHAT}"),
+    ),
+    "eps outside the root, forward and backward": (
+        (f"({VARIANCE} + eps) ** -0.5", f"({VARIANCE} ** 0.5 + eps) ** -1"),
+        (ALONG_XHAT, f"average(xhat * xhat, axes) ** -0.5 * {ALONG_XHAT}"),
+    ),
+    "gamma forgotten in dx": (("per_channel(gamma, dy) * dy", "dy"),),
+    "dgamma and dbeta swapped": (("return dx, dgamma, dbeta", "return dx, dbeta, dgamma"),),
+    "dgamma from a transposed sum": (
+        ("dgamma = (dy * xhat)", "dgamma = (dy * xhat).swapaxes(0, 1).reshape(dy.shape)"),
+    ),
+    "dbeta averaged, not summed": (("dbeta = dy.sum(", "dbeta = dy.mean("),),
+}
+
+
+def bessel(x, axes: tuple[int, ...]) -> float:
+    """n / (n - 1): from the biased variance to the unbiased one."""
+    n = math.prod(x.shape[axis] for axis in axes)
+    return n / (n - 1)
+
+
+def others(x, axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis in range(x.ndim) if axis not in axes)
+
+
+def first_changed(backward: Callable, change: Callable) -> Callable:
+    """The same backward, with its first gradient changed."""
+
+    def changed(dy, cache):
+        dx, *rest = as_tuple(backward(dy, cache))
+        return (change(dx), *rest)
+
+    return changed
+
+
+def one_wrong_entry(dx):
+    dx = dx.copy()
+    dx.flat[-1] *= 1.01
+    return dx
+
+
+def stale(forward: Callable) -> Callable:
+    """A forward that hands on the cache of other data: of the samples in another order."""
+
+    @wraps(forward)
+    def with_stale_cache(x, *rest, **keywords):
+        order = [*range(1, x.shape[0]), 0]
+        return forward(x, *rest, **keywords)[0], forward(x[order], *rest, **keywords)[1]
+
+    return with_stale_cache
+
+
+class Planted(NamedTuple):
+    name: str
+    forward: Callable
+    backward: Callable
+    edits: tuple[tuple[str, str], ...] = ()  # (shipped text, planted text); empty for a wrapper
+
+
+def functions(pair: tuple[Callable, ...]) -> dict[str, Callable]:
+    """Every function of the modules that the pair's code lies in or imports from."""
+    package = pair[0].__module__.rpartition(".")[0]
+    names = {
+        f.__module__
+        for member in pair
+        for f in member.__globals__.values()
+        if inspect.isfunction(f) and f.__module__.startswith(package)
+    }
+    return {
+        name: f
+        for module in sorted(names)
+        for name, f in vars(sys.modules[module]).items()
+        if inspect.isfunction(f) and f.__module__ == module
+    }
+
+
+def edited(
+    forward: Callable, backward: Callable, edits: tuple[tuple[str, str], ...]
+) -> tuple[Callable, Callable] | None:
+    """The pair rebuilt from its edited source; None if one of the edits finds no place."""
+    sources = {name: inspect.getsource(f) for name, f in functions((forward, backward)).items()}
+    for shipped, planted in edits:
+        if not any(shipped in source for source in sources.values()):
+            return None
+        sources = {name: source.replace(shipped, planted) for name, source in sources.items()}
+    namespace = {"bessel": bessel, "others": others}
+    for f in functions((forward, backward)).values():
+        namespace |= {k: v for k, v in f.__globals__.items() if k not in sources}
+    for source in sources.values():
+        exec(source, namespace)
+    return namespace[forward.__name__], namespace[backward.__name__]
+
+
+def planted_errors(forward: Callable, backward: Callable) -> list[Planted]:
+    """Every error of the list that applies to this layer, planted in it.
+
+    `forward` may be a functools.partial that binds keywords; the wrong twins bind them too.
+    """
+    keywords = forward.keywords if isinstance(forward, partial) else {}
+    shipped = forward.func if isinstance(forward, partial) else forward
+    twins = []
+    for name, edits in EDITS.items():
+        pair = edited(shipped, backward, edits)
+        if pair:
+            twins.append(Planted(name, partial(pair[0], **keywords), pair[1], edits))
+    return [
+        *twins,
+        Planted("dx with the wrong sign", forward, first_changed(backward, lambda dx: -dx)),
+        Planted("dx times 2.001", forward, first_changed(backward, lambda dx: 2.001 * dx)),
+        Planted("one wrong entry of dx", forward, first_changed(backward, one_wrong_entry)),
+        Planted("stale cache", partial(stale(shipped), **keywords), backward),
+    ]

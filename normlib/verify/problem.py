@@ -1,0 +1,122 @@
+"""What is put before the witnesses: a layer, its arguments and a random upstream gradient."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+TINY = 1e-200  # the complex step: its square vanishes beside any number, so nothing is rounded
+
+
+def as_tuple(value) -> tuple:
+    """Layers with one argument return its gradient alone. A NamedTuple is not meant."""
+    return value if type(value) is tuple else (value,)
+
+
+def positional(forward: Callable) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(forward).parameters.values()
+    return [p.name for p in parameters if p.kind in kinds]
+
+
+def float_keywords(forward: Callable) -> dict[str, float]:
+    """The keyword-only parameters that hold a positive number, as eps does."""
+    parameters = inspect.signature(forward).parameters.values()
+    return {
+        p.name: p.default
+        for p in parameters
+        if p.kind is p.KEYWORD_ONLY and isinstance(p.default, float) and p.default > 0
+    }
+
+
+def spread(a: np.ndarray) -> float:
+    """The natural unit of an argument: how far its values lie apart, or their size."""
+    return float(np.std(a)) or float(np.max(np.abs(a))) or 1.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A layer with everything the witnesses need, computed once."""
+
+    forward: Callable
+    backward: Callable
+    args: tuple[np.ndarray, ...]
+    rng: np.random.Generator
+    reference: Callable | None = None
+    zero: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not isinstance(self.rng, np.random.Generator):
+            raise ValueError(
+                f"rng must be a numpy Generator, but {type(self.rng).__name__} came; "
+                f"try numpy.random.default_rng(0)"
+            )
+        for name, a in zip(self.names, self.args, strict=True):
+            if not (isinstance(a, np.ndarray) and a.dtype == np.float64):
+                came = getattr(a, "dtype", type(a).__name__)
+                raise ValueError(
+                    f"{name} must be a NumPy array of float64, for the bounds are calibrated for "
+                    f"it, but {came} came; try numpy.asarray({name}, dtype=float)"
+                )
+        unknown = set(self.zero) - set(self.names)
+        if unknown:
+            raise ValueError(f"zero must name arguments among {self.names}, but {unknown} came")
+
+    @cached_property
+    def names(self) -> list[str]:
+        names = positional(self.forward)
+        if len(names) != len(self.args):
+            raise ValueError(
+                f"args must hold one array for each of {names}, but {len(self.args)} came; bind "
+                f"keyword parameters with functools.partial"
+            )
+        return names
+
+    @cached_property
+    def y(self) -> np.ndarray:
+        return self.forward(*self.args)[0]
+
+    @cached_property
+    def dy(self) -> np.ndarray:
+        return self.rng.standard_normal(self.y.shape)
+
+    @cached_property
+    def gradients(self) -> tuple[np.ndarray, ...]:
+        """What the shipped backward says, one gradient an argument."""
+        gradients = as_tuple(self.backward(self.dy, self.forward(*self.args)[1]))
+        if len(gradients) != len(self.args):
+            raise ValueError(
+                f"backward must return one gradient for each of {self.names}, "
+                f"but {len(gradients)} came"
+            )
+        return gradients
+
+    @cached_property
+    def steps(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For each argument: its gradient by complex step, and the sum of absolute terms."""
+        return [self._step(index) for index in range(len(self.args))]
+
+    def _step(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        gradient, terms = np.empty((2, *self.args[index].shape))
+        args = list(self.args)
+        args[index] = args[index].astype(complex)
+        for entry in np.ndindex(gradient.shape):
+            args[index][entry] += TINY * 1j
+            column = self.forward(*args)[0].imag / TINY * self.dy
+            args[index][entry] -= TINY * 1j
+            gradient[entry], terms[entry] = column.sum(), np.abs(column).sum()
+        return gradient, terms
+
+    @cached_property
+    def scales(self) -> list[float]:
+        """The size of the terms that cancel, for each argument: every error is relative to it.
+
+        Where the layer is flat and all terms vanish, the natural unit of a derivative remains.
+        """
+        reach = float(np.max(np.abs(self.dy))) * spread(self.y)
+        return [
+            max(float(np.max(terms)), reach / spread(a))
+            for a, (_, terms) in zip(self.args, self.steps, strict=True)
+        ]

@@ -1,0 +1,105 @@
+"""What the witnesses say: one check an argument and witness, gathered in a verdict."""
+
+from dataclasses import dataclass
+from html import escape
+from typing import NamedTuple
+
+import numpy as np
+
+
+class VerificationError(AssertionError):
+    """At least one witness disagrees. `verdict` holds what every witness said."""
+
+    def __init__(self, verdict: "Verdict"):
+        self.verdict = verdict
+        super().__init__("\n".join(f"{c.argument}: {c.witness}: {c.failure}" for c in verdict.red))
+
+
+class Check(NamedTuple):
+    """One comparison. Only what is the same on every machine is printed, so no raw error."""
+
+    argument: str
+    witness: str
+    how: str  # what our side was compared with
+    passed: str  # what a pass establishes
+    failure: str = ""  # what went wrong; empty for a pass
+    error: float = 0.0  # the worst error, relative to the size of the terms that cancel
+
+    @property
+    def result(self) -> str:
+        return "DISAGREES" if self.failure else self.passed
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """Every check that was made, and every witness that could not run, with the reason."""
+
+    checks: tuple[Check, ...]
+    not_run: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def red(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.failure)
+
+    @property
+    def caught_by(self) -> tuple[str, ...]:
+        """The witnesses that disagree, each once, in the order in which they ran."""
+        return tuple(dict.fromkeys(check.witness for check in self.red))
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        rows = [(c.argument, c.witness, c.how, c.result) for c in self.checks]
+        return rows + [("-", witness, why, "NOT RUN") for witness, why in self.not_run]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        )
+
+    def _repr_html_(self) -> str:
+        def line(tag: str, row: tuple[str, ...]) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
+
+        head = line("th", ("argument", "witness", "compared with", "result"))
+        body = "".join(line("td", row) for row in self._rows())
+        return f'<table class="verdict"><thead>{head}</thead><tbody>{body}</tbody></table>'
+
+
+def compare(
+    argument: str, witness: str, how: str, ours, theirs, *, scale: float, bound: float, zero: bool
+) -> Check:
+    """Compare entry by entry, relative to `scale`, the size of the terms that cancel.
+
+    Two sides that are both zero to rounding prove nothing, so this fails unless `zero` says
+    that zero is the claim; then anything else fails.
+    """
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    if ours.shape != theirs.shape:
+        failure = f"the shape is {ours.shape}, and must be {theirs.shape}"
+        return Check(argument, witness, how, "", failure, np.inf)
+    distance = np.abs(ours - theirs)
+    if not np.all(np.isfinite(distance)):
+        worst = np.unravel_index(np.argmin(np.isfinite(distance)), distance.shape)
+        error = np.inf
+    else:
+        worst = np.unravel_index(np.argmax(distance), distance.shape)
+        error = float(distance[worst] / scale)
+    size = float(max(np.max(np.abs(ours)), np.max(np.abs(theirs))) / scale)
+    failure = ""
+    if not error <= bound:
+        entry = ", ".join(map(str, worst))
+        failure = (
+            f"worst at entry [{entry}]: {ours[worst]:.6g} where {how} gives {theirs[worst]:.6g} "
+            f"(relative error {error:.1e}, bound {bound:.0e})"
+        )
+    elif zero and size > bound:
+        failure = f"claimed to be zero, but reaches {size:.1e} of the terms that cancel"
+    elif not zero and size <= bound:
+        failure = (
+            "both sides are zero to rounding, so nothing was compared; if zero is the claim, "
+            f"say so with zero=({argument.removeprefix('d')!r},)"
+        )
+    passed = f"both 0 (< {bound:.0e})" if zero else f"ok (< {bound:.0e})"
+    return Check(argument, witness, how, passed, failure, error)
