@@ -44,7 +44,8 @@ def per_channel(parameter: Array, x: Array) -> Array:
 def check_channels(x: Array, **parameters: Array) -> None:
     check_array("x", x, min_ndim=2, form="(N, C, *spatial)")
     for name, parameter in parameters.items():
-        check_shape(name, parameter, (x.shape[1],), f"one value for each channel of x {tuple(x.shape)}")
+        why = f"one value for each channel of x {tuple(x.shape)}"
+        check_shape(name, parameter, (x.shape[1],), why)
 
 
 def check_variance(var: Array) -> None:

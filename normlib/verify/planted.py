@@ -12,7 +12,12 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import NamedTuple
 
+import numpy as np
+
 from normlib.verify.problem import as_tuple
+from normlib.verify.run import WITNESSES
+from normlib.verify.run import backward as verify_backward
+from normlib.verify.verdict import VerificationError
 
 MEAN = "dxhat - average(dxhat, axes)"
 ALONG_XHAT = "xhat * average(dxhat * xhat, axes)"
@@ -139,3 +144,26 @@ def planted_errors(forward: Callable, backward: Callable) -> list[Planted]:
         Planted("one wrong entry of dx", forward, first_changed(backward, one_wrong_entry)),
         Planted("stale cache", partial(stale(shipped), **keywords), backward),
     ]
+
+
+class Falsification(NamedTuple):
+    """Planted errors × witnesses: who caught what."""
+
+    errors: list[str]
+    caught: np.ndarray  # (errors, witnesses) of bool
+
+    witnesses: tuple[str, ...] = WITNESSES
+
+
+def falsify(forward: Callable, backward: Callable, args: tuple, **options) -> Falsification:
+    """Put every planted error before every witness. Options are those of `verify.backward`."""
+    planted = planted_errors(forward, backward)
+    rows = []
+    for error in planted:
+        try:
+            verify_backward(error.forward, error.backward, args, **options)
+            caught_by: tuple[str, ...] = ()
+        except VerificationError as raised:
+            caught_by = raised.verdict.caught_by
+        rows.append([witness in caught_by for witness in WITNESSES])
+    return Falsification([error.name for error in planted], np.array(rows))

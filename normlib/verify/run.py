@@ -1,33 +1,39 @@
 """All witnesses that apply, in the order in which a chapter shows them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from normlib.verify import autograd, numeric, symbolic
 from normlib.verify.problem import Problem
-from normlib.verify.verdict import Check, VerificationError, Verdict
+from normlib.verify.verdict import Verdict, VerificationError
+
+WITNESSES = (
+    "forward",
+    "general size",
+    "exact",
+    "complex step",
+    "central differences",
+    "autograd",
+    "second order",
+    "properties",
+)
 
 
-def witnesses(
-    problem: Problem,
-    shapes: tuple[symbolic.Shapes, ...],
-    derivation: symbolic.Derivation | None,
-    flat: numeric.Flat | None,
-) -> Iterator[tuple[str, str, Callable[[], list[Check]]]]:
-    """Each witness: its name, what it lacks (empty if nothing), and the call that runs it."""
+def calls(problem: Problem, shapes, derivation, flat) -> tuple[Callable | str, ...]:
+    """In the order of WITNESSES: the call that runs the witness, or what it lacks."""
     pair = problem.forward, problem.backward
-    lack = "" if problem.reference else "no reference given"
-    yield "forward", lack, lambda: autograd.forward(problem)
-    lack = "" if derivation else "no derivation given"
-    yield "general size", lack, lambda: symbolic.general_size(*pair, derivation)
-    lack = "" if shapes else "no small shapes given"
-    yield "exact", lack, lambda: symbolic.exact(*pair, shapes)
-    yield "complex step", "", lambda: numeric.complex_step(problem)
-    yield "central differences", "", lambda: numeric.central_differences(problem)
-    yield "autograd", "", lambda: autograd.backpropagation(problem)
-    yield "second order", "", lambda: autograd.second_order(problem)
-    yield "properties", "", lambda: numeric.properties(problem, flat)
+    return (
+        partial(autograd.forward, problem) if problem.reference else "no reference given",
+        partial(symbolic.general_size, *pair, derivation) if derivation else "no derivation given",
+        partial(symbolic.exact, *pair, shapes) if shapes else "no small shapes given",
+        partial(numeric.complex_step, problem),
+        partial(numeric.central_differences, problem),
+        partial(autograd.backpropagation, problem),
+        partial(autograd.second_order, problem),
+        partial(numeric.properties, problem, flat),
+    )
 
 
 def backward(
@@ -61,9 +67,9 @@ def backward(
     """
     problem = Problem(forward, backward, tuple(args), rng, reference, tuple(zero))
     checks, not_run = [], []
-    for name, lack, call in witnesses(problem, shapes, derivation, flat):
-        if lack:
-            not_run.append((name, lack))
+    for name, call in zip(WITNESSES, calls(problem, shapes, derivation, flat), strict=True):
+        if isinstance(call, str):
+            not_run.append((name, call))
         else:
             checks += call()
     verdict = Verdict(tuple(checks), tuple(not_run))

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 
+from normlib.verify.derivations import Derivation, N, Shapes, k
 from normlib.verify.problem import as_tuple, float_keywords, positional
 from normlib.verify.verdict import Check
-
-Shapes = tuple[tuple[int, ...], ...]  # one shape an argument
 
 
 def symbols(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -93,23 +91,6 @@ def exact(forward: Callable, backward: Callable, shapes: tuple[Shapes, ...]) -> 
     return gather(names, "exact", describe(shapes), failures())
 
 
-class Derivation(NamedTuple):
-    """A layer derived on paper-like terms, for every size N, in index notation.
-
-    `y` and `gradients` are expressions in N, k and indexed symbols named as the arguments
-    (`x[i]` is the i-th entry of x, `dy[i]` of the upstream); k is the entry that is meant.
-    `shapes` gives the shapes of the arguments at a size.
-    """
-
-    y: sp.Expr
-    gradients: dict[str, sp.Expr]
-    shapes: Callable[[int], Shapes]
-
-
-N = sp.Symbol("N", integer=True, positive=True)
-k = sp.Symbol("k", integer=True, nonnegative=True)
-
-
 def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray]) -> sp.Expr:
     """An expression in index notation, written out for one size and entry."""
     written = expr.subs({N: size, k: entry}).doit()
@@ -127,7 +108,9 @@ def general_size(
         for size in sizes:
             args, dy, y, gradients = run(forward, backward, derivation.shapes(size))
             arrays = dict(zip(positional(forward), args, strict=True)) | {"dy": dy}
-            shipped = {"y": y} | {f"d{n}": g for n, g in zip(positional(forward), gradients)}
+            shipped = {"y": y}
+            for name, gradient in zip(positional(forward), gradients, strict=True):
+                shipped[f"d{name}"] = gradient
             derived = {"y": derivation.y} | derivation.gradients
             for name, expr in derived.items():
                 theirs = np.empty(shipped[name].shape, dtype=object)
@@ -137,36 +120,3 @@ def general_size(
 
     how = "the derivation at N = " + ", ".join(map(str, sizes))
     return gather(["y", *derivation.gradients], "general size", how, failures())
-
-
-class Stage(NamedTuple):
-    """One node of the computational graph: a symbol, and what it stands for."""
-
-    symbol: sp.Expr
-    definition: sp.Expr
-
-
-def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
-    """d expr / d variable, where an entry like x[k] may stand inside sums over 0 … N-1.
-
-    SymPy leaves a Piecewise that asks whether k lies in the range; it does.
-    """
-    result = sp.diff(expr, variable).doit()
-    return result.replace(
-        lambda e: isinstance(e, sp.Piecewise), lambda piecewise: piecewise.args[0].expr
-    )
-
-
-def chain_rule(loss: sp.Expr, stages: list[Stage], variable: sp.Expr) -> dict[sp.Expr, sp.Expr]:
-    """Backpropagation through the stages: the adjoint of each symbol, and of the variable.
-
-    Each adjoint is expressed by those of the stages after it, as in a paper's list of steps.
-    """
-    adjoints: dict[sp.Expr, sp.Expr] = {}
-    for symbol in [*[stage.symbol for stage in reversed(stages)], variable]:
-        adjoints[symbol] = derivative(loss, symbol) + sum(
-            sp.Symbol(f"d{s.symbol}") * derivative(s.definition, symbol)
-            for s in stages
-            if s.symbol in adjoints
-        )
-    return adjoints

@@ -47,7 +47,11 @@ class Verdict:
         return tuple(dict.fromkeys(check.witness for check in self.red))
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        rows = [(c.argument, c.witness, c.how, c.result) for c in self.checks]
+        """Arguments of which a witness says the same share a line."""
+        arguments: dict[tuple[str, str, str], list[str]] = {}
+        for c in self.checks:
+            arguments.setdefault((c.witness, c.how, c.result), []).append(c.argument)
+        rows = [(", ".join(names), *said) for said, names in arguments.items()]
         return rows + [("-", witness, why, "NOT RUN") for witness, why in self.not_run]
 
     def __repr__(self) -> str:

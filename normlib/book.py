@@ -1,0 +1,42 @@
+"""What the pages share: a function's source, and the picture of planted errors."""
+
+import inspect
+from collections.abc import Callable
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from normlib.verify.planted import Falsification
+
+
+class Source:
+    """The source of shipped functions, as a highlighted block. Its text is compared in CI, so
+    that a page cannot show code that is no longer the shipped one."""
+
+    def __init__(self, *functions: Callable):
+        self.text = "\n\n".join(inspect.getsource(f).rstrip() for f in functions)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self.text}\n```"
+
+
+def planted_picture(table: Falsification) -> Axes:
+    """Planted errors down, witnesses across; a filled cell is a catch."""
+    _, ax = plt.subplots(figsize=(7.2, 0.26 * len(table.errors) + 1.5))
+    ax.pcolormesh(table.caught, cmap="Blues", vmin=0, vmax=1.4, edgecolors="white", linewidth=2)
+    for row, column in np.ndindex(table.caught.shape):
+        mark = "✓" if table.caught[row, column] else "·"
+        color = "white" if table.caught[row, column] else "black"
+        ax.text(column + 0.5, row + 0.5, mark, ha="center", va="center", color=color)
+    ax.set_xticks([c + 0.5 for c in range(len(table.witnesses))], table.witnesses, rotation=40)
+    ax.set_yticks([r + 0.5 for r in range(len(table.errors))], table.errors)
+    plt.setp(ax.get_xticklabels(), ha="left", rotation_mode="anchor")
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
