@@ -1,0 +1,72 @@
+# Every command of the book; CI runs these and nothing else. `make` alone lists them.
+
+PYTHON ?= python3
+VENV   := .venv
+READY  := $(VENV)/ready
+PY     := $(VENV)/bin/python
+# The tests build into an empty folder of their own: make book OUT=/some/folder
+OUT    := .
+BUILD   = $(OUT)/_build
+
+# One thread a kernel: outputs do not depend on the number of cores, workers do not fight for them.
+export OMP_NUM_THREADS := 1
+# What another active environment may have set must not reach ours.
+unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
+
+.PHONY: help book test serve lab refresh bench clean lock
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+book: $(READY)  ## build the site from the committed notebooks
+# Sphinx reads only what changed, so a second build would not repeat a warning and would pass.
+# Unless the last build ended well, its memory is dropped.
+	@test -f $(BUILD)/ok || rm -rf $(BUILD)/.doctrees $(BUILD)/html
+	@rm -f $(BUILD)/ok
+	@$(PY) -c 'from jupyter_book.cli.main import main; main()' build . -q -W -n --keep-going --path-output $(OUT)
+	@touch $(BUILD)/ok
+	@echo "The site is in $(BUILD)/html. To see it in a browser: make serve"
+
+test: $(READY)  ## verify everything: library, notebooks, site, commands
+	@$(PY) -m pytest -n logical --maxprocesses 4 --dist loadscope
+
+serve: book  ## show the site on a free port of this machine
+	@$(PY) tools/serve.py $(BUILD)/html
+
+lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
+	@echo "Running cells changes the notebooks. The committed outputs come back with: git restore chapters"
+	@$(PY) -m jupyterlab --allow-root chapters
+
+refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
+	@$(PY) tools/refresh.py $(CHAPTER)
+
+bench: $(READY)  ## measure the speed of the layers and the witnesses
+	@$(PY) tools/bench.py
+
+clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
+	rm -rf _build .pytest_cache .ruff_cache
+	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
+	  -type d -prune -exec rm -r {} +
+
+lock:  ## renew requirements.lock: what requirements.txt brings along today
+	$(PYTHON) -m venv --clear _build/lock
+	_build/lock/bin/python -m pip install --quiet -r requirements.txt
+	{ sed '/^#/!d' requirements.lock; _build/lock/bin/python -m pip freeze --exclude-editable \
+	  | grep -v -E '^(nvidia|cuda|triton)' | sed 's/+cpu$$//'; } > _build/requirements.lock
+	mv _build/requirements.lock requirements.lock
+
+# The stamp is written last, so a half-made environment never counts as ready.
+$(READY): requirements.txt requirements.lock pyproject.toml
+	@found=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
+	case "$$found" in 3.1[1-9]|3.[2-9][0-9]) ;; *) echo "make: expected Python 3.11 or newer as \
+	'$(PYTHON)', found $${found:-none}; install one or name one: make PYTHON=python3.12 ..." >&2; \
+	exit 1;; esac
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); echo "make: expected Python's venv \
+	module, $(PYTHON) has none that works; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Installing the pinned packages into $(VENV), once; this takes minutes. Log: $(VENV)/pip.log"
+	@$(PY) -m pip install --disable-pip-version-check --no-input --retries 2 \
+	  -r requirements.txt -c requirements.lock >$(VENV)/pip.log 2>&1 || { echo "make: expected the \
+	pinned packages, pip said: $$(grep -m 1 ^ERROR $(VENV)/pip.log | cut -c 1-150); check the network \
+	and run this again (log: $(VENV)/pip.log)" >&2; exit 1; }
+	@touch $@

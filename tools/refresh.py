@@ -1,0 +1,157 @@
+"""Run notebooks in place and store their outputs: python tools/refresh.py [NAME].
+
+A notebook is replaced in one step, after its last cell: an interrupt or an error leaves it whole.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from tqdm import tqdm
+
+CHAPTERS = Path(__file__).resolve().parents[1] / "chapters"
+CELL_TIMEOUT = 600
+# The generic kernel, without a version: the same bytes on every Python.
+KERNEL = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+
+
+def chosen(names):
+    """Return the notebooks of these names, all of them when no name is given."""
+    known = {path.stem: path for path in sorted(CHAPTERS.glob("*.ipynb"))}
+    wanted = [Path(name).name.removesuffix(".ipynb") for name in names] or list(known)
+    unknown = [name for name in wanted if name not in known]
+    if unknown or not known:
+        sys.exit(
+            f"refresh: expected the name of a notebook in chapters/, got {' '.join(unknown) or 'none'};"
+            f" there are: {', '.join(known) or 'no notebooks'}"
+        )
+    return [known[name] for name in wanted]
+
+
+async def run_cells(client, kernel, folder):
+    """Start the kernel, run every cell, and stop the kernel whatever happens."""
+    # Only errors: a kernel on loopback warns that its connection is not encrypted.
+    await kernel.start_kernel(cwd=str(folder), extra_arguments=["--log-level=40"])
+    client.kc = kernel.client()
+    client.kc.start_channels()
+    try:
+        await client.kc.wait_for_ready(timeout=60)
+        await client.async_execute()
+    finally:
+        client.kc.stop_channels()
+        await kernel.shutdown_kernel(now=True)
+
+
+async def execute(notebook, folder, **hooks):
+    """Run the cells of `notebook`, in `folder`."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+    def interruptible(**_):
+        # nbclient would answer a signal by killing the kernel and reporting a dead one.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, task.cancel)
+
+    interruptible()
+    kernel = AsyncKernelManager(kernel_name="python3")
+    settings = {"km": kernel, "timeout": CELL_TIMEOUT, "record_timing": False}
+    client = NotebookClient(notebook, on_notebook_start=interruptible, **settings, **hooks)
+    await run_cells(client, kernel, folder)
+
+
+class BrokenCell(Exception):
+    """A cell that did not end well: its number and the reason."""
+
+
+def first_line(error):
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def reason(error):
+    """Say in one line why a cell failed."""
+    if isinstance(error, CellExecutionError):
+        return f"{error.ename}: {first_line(error.evalue)}"
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def runs(cell):
+    """Tell whether nbclient runs this cell: code, and not empty."""
+    return cell.cell_type == "code" and bool(cell.source.strip())
+
+
+def shown(path):
+    return path.relative_to(CHAPTERS.parent)
+
+
+def tidy(notebook):
+    """Drop what depends on the machine: the kernel's name and version, timings."""
+    for key in ("kernelspec", "language_info", "widgets"):
+        notebook.metadata.pop(key, None)
+    notebook.metadata.update(KERNEL)
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+
+
+def replace(path, text):
+    """Write `text` to `path` in one step: readers see the old file or the new one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        shutil.copymode(path, name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def run_with_bar(notebook, path):
+    """Run `notebook` behind a progress bar; an error names the code cell, counted from 1."""
+    total, started = sum(map(runs, notebook.cells)), []
+    with tqdm(total=total, desc=path.stem, unit="cell") as bar:
+        hooks = {
+            "on_cell_execute": lambda cell, cell_index: started.append(cell),
+            "on_cell_executed": lambda **_: bar.update(),
+        }
+        try:
+            asyncio.run(execute(notebook, path.parent, **hooks))
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            raise BrokenCell(len(started), reason(error)) from error
+
+
+def refresh(path):
+    """Run the notebook at `path` and store what it printed."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
+        sys.exit(f"refresh: expected a notebook in {shown(path)}, got: {first_line(error)}")
+    try:
+        run_with_bar(notebook, path)
+    except BrokenCell as broken:
+        number, why = broken.args
+        sys.exit(f"refresh: {shown(path)} left as it was: code cell {number} ended in {why}")
+    tidy(notebook)
+    replace(path, nbformat.writes(notebook) + "\n")
+
+
+def main(names):
+    try:
+        for path in chosen(names):
+            refresh(path)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("refresh: interrupted; every notebook is whole, old or new", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
