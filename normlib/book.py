@@ -32,10 +32,11 @@ def planted_picture(table: Falsification) -> Axes:
         mark = "✓" if table.caught[row, column] else "·"
         color = "white" if table.caught[row, column] else "black"
         ax.text(column + 0.5, row + 0.5, mark, ha="center", va="center", color=color)
-    ax.set_xticks([c + 0.5 for c in range(len(table.witnesses))], table.witnesses, rotation=40)
+    ax.set_xticks([c + 0.5 for c in range(len(table.witnesses))], table.witnesses)
     ax.set_yticks([r + 0.5 for r in range(len(table.errors))], table.errors)
-    plt.setp(ax.get_xticklabels(), ha="left", rotation_mode="anchor")
     ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.tick_params("x", labelrotation=35, pad=0)
+    plt.setp(ax.get_xticklabels(), ha="left", va="bottom", rotation_mode="anchor")
     ax.invert_yaxis()
     ax.grid(False)
     ax.spines[:].set_visible(False)

@@ -43,6 +43,17 @@ def total(summand: sp.Expr) -> sp.Sum:
     return sp.Sum(summand, (i, 0, N - 1))
 
 
+def expanded(expr: sp.Expr) -> sp.Expr:
+    """Every sum split into its terms, with what does not depend on i in front, so that equal
+    expressions look equal."""
+
+    def split(summand: sp.Expr, limits: sp.Tuple) -> sp.Expr:
+        terms = [term.as_independent(i) for term in sp.Add.make_args(sp.expand(summand))]
+        return sp.Add(*(a * (sp.Sum(b, limits) if b.has(i) else b * N) for a, b in terms))
+
+    return sp.expand(expr.replace(sp.Sum, split))
+
+
 def adjoint(symbol: sp.Symbol) -> sp.Symbol:
     return sp.Symbol(f"d{symbol}")
 
