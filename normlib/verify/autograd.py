@@ -26,21 +26,41 @@ def forward(problem: Problem) -> list[Check]:
     ]  # fmt: skip
 
 
-def first_order(problem: Problem, function: Callable) -> list[np.ndarray]:
+def own_forward(problem: Problem) -> Callable:
+    """Our forward, without its cache."""
+    return lambda *args: problem.forward(*args)[0]
+
+
+def first_order(problem: Problem, function: Callable) -> list[np.ndarray | None]:
+    """One gradient an argument; None where the function does not depend on it for autograd."""
     args = tensors(problem)
-    y = function(*args)
-    gradients = torch.autograd.grad(y, args, torch.tensor(problem.dy), materialize_grads=True)
-    return [g.numpy() for g in gradients]
+    upstream = torch.tensor(problem.dy)
+    gradients = torch.autograd.grad(function(*args), args, upstream, allow_unused=True)
+    return [None if g is None else g.numpy() for g in gradients]
+
+
+def through_our_forward(problem: Problem) -> list[Check]:
+    found = first_order(problem, own_forward(problem))
+    theirs = [
+        np.zeros(a.shape) if g is None else g for a, g in zip(problem.args, found, strict=True)
+    ]
+    return gradient_checks(problem, "autograd", "torch through our forward", theirs)
+
+
+def through_reference(problem: Problem) -> list[Check]:
+    """torch has no gradient for some arguments, such as the statistics at inference: the
+    verdict then says so in place of a comparison."""
+    how, found = "torch's own layer", first_order(problem, problem.reference)
+    theirs = [a if g is None else g for a, g in zip(problem.gradients, found, strict=True)]
+    rows = gradient_checks(problem, "autograd", how, theirs)
+    silent = [Check(row.argument, "autograd", how, "no gradient there") for row in rows]
+    return [s if g is None else r for s, g, r in zip(silent, found, rows, strict=True)]
 
 
 def backpropagation(problem: Problem) -> list[Check]:
     """torch differentiates our forward; where there is a reference, also torch's own layer."""
-    theirs = first_order(problem, lambda *args: problem.forward(*args)[0])
-    checks = gradient_checks(problem, "autograd", "torch through our forward", theirs)
-    if problem.reference:
-        theirs = first_order(problem, problem.reference)
-        checks += gradient_checks(problem, "autograd", "torch's own layer", theirs)
-    return checks
+    reference = through_reference(problem) if problem.reference else []
+    return through_our_forward(problem) + reference
 
 
 def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.ndarray]:
@@ -72,8 +92,8 @@ def second_order(problem: Problem) -> list[Check]:
     ours = [
         g.imag / TINY for g in as_tuple(problem.backward(problem.dy + TINY * 1j * dy_along, cache))
     ]
-    functions = {"double backward of our forward": lambda *args: problem.forward(*args)[0]}
-    if problem.reference:
+    functions = {"double backward of our forward": own_forward(problem)}
+    if problem.reference and all(g is not None for g in first_order(problem, problem.reference)):
         functions["double backward of torch's layer"] = problem.reference
     checks = []
     for how, function in functions.items():

@@ -116,3 +116,14 @@ def batch_norm() -> Derivation:
 
     variables = {"x": x[k], "gamma": gamma[0], "beta": beta[0]}
     return derive(y, (MEAN, VARIANCE), variables, lambda n: ((n, 1), (1,), (1,)))
+
+
+def batch_norm_inference() -> Derivation:
+    """One channel with given statistics: an affine map (Ioffe and Szegedy 2015, Algorithm 2)."""
+    mean, variance = sp.IndexedBase("mean")[0], sp.IndexedBase("var")[0]
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return gamma[0] * (x[j] - mean) / sp.sqrt(variance + eps) + beta[0]
+
+    variables = {"x": x[k], "mean": mean, "var": variance, "gamma": gamma[0], "beta": beta[0]}
+    return derive(y, (), variables, lambda n: ((n, 1), (1,), (1,), (1,), (1,)))

@@ -33,4 +33,15 @@ def batch_norm(ndim: int = 2) -> dict:
 
 
 def torch_batch_norm_inference(x, mean, var, gamma, beta) -> torch.Tensor:
-    return functional.batch_norm(x, mean, var, gamma, beta, training=False, eps=1e-5)
+    """torch has no gradient for given statistics, and refuses those that ask for one."""
+    statistics = mean.detach(), var.detach()
+    return functional.batch_norm(x, *statistics, gamma, beta, training=False, eps=1e-5)
+
+
+def batch_norm_inference() -> dict:
+    """For x with any number of axes, and eps = 1e-5. No direction is flat: the map is affine."""
+    return {
+        "reference": torch_batch_norm_inference,
+        "shapes": (((3, 2), (2,), (2,), (2,), (2,)), ((2, 1, 2), (1,), (1,), (1,), (1,))),
+        "derivation": derivations.batch_norm_inference(),
+    }

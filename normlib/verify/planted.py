@@ -7,7 +7,6 @@ correct layer returns. Witnesses that let one pass are not worth having.
 
 import inspect
 import math
-import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import NamedTuple
@@ -39,11 +38,13 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         (ALONG_XHAT, f"average(xhat * xhat, axes) ** -0.5 * {ALONG_XHAT}"),
     ),
     "gamma forgotten in dx": (("per_channel(gamma, dy) * dy", "dy"),),
-    "dgamma and dbeta swapped": (("return dx, dgamma, dbeta", "return dx, dbeta, dgamma"),),
+    "dgamma and dbeta swapped": (("dgamma, dbeta\n", "dbeta, dgamma\n"),),
     "dgamma from a transposed sum": (
         ("dgamma = (dy * xhat)", "dgamma = (dy * xhat).swapaxes(0, 1).reshape(dy.shape)"),
     ),
     "dbeta averaged, not summed": (("dbeta = dy.sum(", "dbeta = dy.mean("),),
+    "dmean with the wrong sign": (("dmean = -dx", "dmean = dx"),),
+    "dvar without its one half": (("dvar = -0.5 * ", "dvar = -"),),
 }
 
 
@@ -91,34 +92,31 @@ class Planted(NamedTuple):
     edits: tuple[tuple[str, str], ...] = ()  # (shipped text, planted text); empty for a wrapper
 
 
-def functions(pair: tuple[Callable, ...]) -> dict[str, Callable]:
-    """Every function of the modules that the pair's code lies in or imports from."""
-    package = pair[0].__module__.rpartition(".")[0]
-    names = {
-        f.__module__
-        for member in pair
-        for f in member.__globals__.values()
-        if inspect.isfunction(f) and f.__module__.startswith(package)
-    }
-    return {
-        name: f
-        for module in sorted(names)
-        for name, f in vars(sys.modules[module]).items()
-        if inspect.isfunction(f) and f.__module__ == module
-    }
+def reached(*pair: Callable) -> dict[str, Callable]:
+    """The functions of the pair and every function that they call, directly or not."""
+    found: dict[str, Callable] = {}
+    queue = list(pair)
+    while queue:
+        f = queue.pop()
+        if f.__name__ not in found:
+            found[f.__name__] = f
+            names = (f.__globals__.get(name) for name in f.__code__.co_names)
+            queue += [g for g in names if inspect.isfunction(g)]
+    return found
 
 
 def edited(
     forward: Callable, backward: Callable, edits: tuple[tuple[str, str], ...]
 ) -> tuple[Callable, Callable] | None:
     """The pair rebuilt from its edited source; None if one of the edits finds no place."""
-    sources = {name: inspect.getsource(f) for name, f in functions((forward, backward)).items()}
+    functions = reached(forward, backward)
+    sources = {name: inspect.getsource(f) for name, f in functions.items()}
     for shipped, planted in edits:
         if not any(shipped in source for source in sources.values()):
             return None
         sources = {name: source.replace(shipped, planted) for name, source in sources.items()}
     namespace = {"bessel": bessel, "others": others}
-    for f in functions((forward, backward)).values():
+    for f in functions.values():
         namespace |= {k: v for k, v in f.__globals__.items() if k not in sources}
     for source in sources.values():
         exec(source, namespace)
