@@ -30,10 +30,10 @@ def chosen(names):
     """Return the notebooks of these names, all of them when no name is given."""
     known = {path.stem: path for path in sorted(CHAPTERS.glob("*.ipynb"))}
     wanted = [Path(name).name.removesuffix(".ipynb") for name in names] or list(known)
-    unknown = [name for name in wanted if name not in known]
+    unknown = " ".join(name for name in wanted if name not in known)
     if unknown or not known:
         sys.exit(
-            f"refresh: expected the name of a notebook in chapters/, got {' '.join(unknown) or 'none'};"
+            f"refresh: expected the name of a notebook in chapters/, got {unknown or 'none'};"
             f" there are: {', '.join(known) or 'no notebooks'}"
         )
     return [known[name] for name in wanted]

@@ -10,13 +10,20 @@ from typing import Any
 import numpy as np
 
 
+def has_fractions(dtype: Any) -> bool:
+    """Floats, complex numbers and objects, in NumPy's words; floats and complex in torch's."""
+    if hasattr(dtype, "kind"):
+        return dtype.kind in "fcO"
+    return dtype.is_floating_point or dtype.is_complex
+
+
 def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):
         raise ValueError(
             f"{name} must be an array, but a {type(x).__name__} came; "
             f"try numpy.asarray({name}, dtype=float)"
         )
-    if any(kind in str(x.dtype) for kind in ("int", "bool")):
+    if not has_fractions(x.dtype):
         raise ValueError(
             f"{name} must hold floating-point numbers, but its dtype is {x.dtype}, in which "
             f"results would be cut off; try {name}.astype(float)"

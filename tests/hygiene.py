@@ -1,0 +1,125 @@
+"""What a committed notebook must look like; nbval compares outputs, and sees none of this."""
+
+import re
+
+MOST_LINES = 12
+PATH = re.compile(r"(?<![\w.:/])/(?:home|root|tmp|Users)/\w|\b[A-Z]:\\\\?\w")
+EXEMPTION = re.compile(r"NBVAL_|nbval-|raises-exception|PYTEST_VALIDATE_")
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(notebook):
+    return [output for cell in code(notebook) for output in cell.outputs]
+
+
+def texts(output):
+    """Yield every piece of text that an output holds."""
+    yield output.get("text", "")
+    yield from (str(v) for kind, v in output.get("data", {}).items() if "image/" not in kind)
+
+
+def lines(cell):
+    """Count the lines that are neither blank nor a comment."""
+    rows = map(str.strip, cell.source.splitlines())
+    return sum(bool(row) and not row.startswith("#") for row in rows)
+
+
+def has_image(cell):
+    return any(kind.startswith("image/") for o in cell.outputs for kind in o.get("data", {}))
+
+
+def executed_in_order(notebook):
+    counts = [cell.execution_count for cell in code(notebook)]
+    if counts != list(range(1, len(counts) + 1)) or not counts:
+        yield f"cells are executed 1, 2, 3, … in order: the counts are {counts}"
+
+
+def has_outputs(notebook):
+    if not outputs(notebook):
+        yield "a chapter has outputs: there are none"
+
+
+def no_error(notebook):
+    for output in outputs(notebook):
+        if output.output_type == "error":
+            yield f"no cell ends in an error: {output.ename}: {output.evalue}"
+
+
+def no_stderr(notebook):
+    for output in outputs(notebook):
+        if output.get("name") == "stderr":
+            yield f"nothing is printed to stderr: {output.text[:80]!r}"
+
+
+def no_exemption(notebook):
+    for cell in notebook.cells:
+        if EXEMPTION.search(" ".join([cell.source, *cell.metadata.get("tags", [])])):
+            yield f"no cell is exempt from the comparison: {cell.source[:60]!r}"
+
+
+def no_absolute_path(notebook):
+    found = [cell.source for cell in notebook.cells]
+    found += [text for output in outputs(notebook) for text in texts(output)]
+    for path in filter(None, map(PATH.search, found)):
+        yield f"no path of one machine: {path[0]!r}"
+
+
+def no_timing(notebook):
+    if any("execution" in cell.metadata for cell in notebook.cells):
+        yield "no times in the metadata: make refresh leaves them out"
+
+
+def generic_kernel(notebook):
+    kernel = notebook.metadata.get("kernelspec", {})
+    if kernel.get("name") != "python3" or "version" in notebook.metadata.get("language_info", {}):
+        yield f"the kernel is python3 of any version: {kernel}; make refresh writes it"
+
+
+def has_assert(notebook):
+    if not any(re.search(r"^\s*assert\b", cell.source, re.M) for cell in code(notebook)):
+        yield "a chapter asserts something: no cell has an assert"
+
+
+def short_cells(notebook):
+    for cell in code(notebook):
+        if lines(cell) > MOST_LINES:
+            yield f"a cell has at most {MOST_LINES} lines, not {lines(cell)}: {cell.source[:60]!r}"
+
+
+def prose_between(notebook):
+    for before, after in zip(notebook.cells, notebook.cells[1:], strict=False):
+        if before.cell_type == after.cell_type == "code":
+            yield f"prose stands between two code cells: none before {after.source[:60]!r}"
+
+
+def figures_described(notebook):
+    for cell in filter(has_image, code(notebook)):
+        settings = cell.metadata.get("mystnb", {})
+        if not settings.get("image", {}).get("alt"):
+            yield f"a figure has mystnb.image.alt: {cell.source[:60]!r}"
+        if not settings.get("figure", {}).get("caption"):
+            yield f"a figure has mystnb.figure.caption: {cell.source[:60]!r}"
+
+
+RULES = (
+    executed_in_order,
+    has_outputs,
+    no_error,
+    no_stderr,
+    no_exemption,
+    no_absolute_path,
+    no_timing,
+    generic_kernel,
+    has_assert,
+    short_cells,
+    prose_between,
+    figures_described,
+)
+
+
+def problems(notebook):
+    """Return one line for everything that is wrong with a notebook."""
+    return [line for rule in RULES for line in rule(notebook)]

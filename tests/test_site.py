@@ -1,0 +1,194 @@
+"""The site, built from an empty folder, is whole when a real browser looks at it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import site_checks as checks
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+PAGES = ["intro.html", *(f"chapters/{path.stem}.html" for path in CHAPTERS)]
+PHONE = 390
+MATHEMATICS = re.compile(r"\$+[^$]+\$+")
+WORDS = re.compile(r"(?<![\w`{\[(/\\-])[A-Za-z]+(?: [A-Za-z]+)+(?![\w`}\])/-])")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    path = checks.browser_path()
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=list(checks.QUIET))
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def folder(browser, tmp_path_factory):
+    """Build the site with `make book`, in this environment, into an empty folder."""
+    out = tmp_path_factory.mktemp("site")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-o", ".venv/ready", "book", f"PY={sys.executable}", f"OUT={out}"]
+    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out / "_build" / "html"
+
+
+@pytest.fixture(scope="module")
+def root(folder):
+    """Serve the site as `make serve` does, and return the printed address."""
+    command = [sys.executable, str(ROOT / "tools" / "serve.py"), str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        yield re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())[0]
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def desk(browser, root):
+    """Every page on a desk, in the light."""
+    visits = [checks.Visit(browser, root + page) for page in PAGES]
+    yield visits
+    for visit in visits:
+        visit.close()
+
+
+@pytest.fixture(scope="module")
+def phone(browser, root):
+    """Every page on a phone, in the dark."""
+    visits = [checks.Visit(browser, root + p, width=PHONE, scheme="dark") for p in PAGES]
+    yield visits
+    for visit in visits:
+        visit.close()
+
+
+@pytest.fixture(scope="module")
+def ids(desk):
+    return {visit.url: set(visit.ask(checks.IDS)) for visit in desk}
+
+
+def problems(check, visits, *args):
+    return [f"{visit.url}: {line}" for visit in visits for line in check(visit, *args)]
+
+
+def test_no_page_makes_the_browser_complain(desk, phone):
+    assert problems(checks.console_problems, desk + phone) == []
+
+
+def test_every_request_of_every_page_succeeds(desk, phone):
+    assert problems(checks.failed_requests, desk + phone) == []
+
+
+def test_no_page_asks_another_host_for_anything(desk, phone):
+    assert problems(checks.foreign_requests, desk + phone) == []
+
+
+def test_all_mathematics_is_rendered(desk, phone):
+    assert problems(checks.mathematics_problems, desk + phone) == []
+    assert any(
+        visit.ask("() => document.querySelector('mjx-container') !== null") for visit in desk
+    )
+
+
+def test_every_image_loads_and_has_an_alternative_text(desk):
+    assert problems(checks.image_problems, desk) == []
+
+
+def test_every_link_inside_the_site_leads_somewhere(desk, root, folder, ids):
+    assert problems(checks.link_problems, desk, root, folder, ids) == []
+
+
+def test_text_is_legible_in_light_and_dark(desk, phone):
+    assert problems(checks.contrast_problems, desk + phone) == []
+
+
+def test_light_and_dark_have_different_grounds(desk, phone):
+    grounds = [
+        (a.ask(checks.GROUND), b.ask(checks.GROUND)) for a, b in zip(desk, phone, strict=True)
+    ]
+    assert all(light != dark for light, dark in grounds)
+
+
+def test_the_button_changes_the_theme(browser, root):
+    with checks.Visit(browser, root + PAGES[0]) as visit:
+        seen = set()
+        for _ in range(3):
+            visit.page.locator(".theme-switch-button:visible").first.click()
+            seen.add(visit.ask("() => document.documentElement.dataset.theme"))
+        assert seen == {"light", "dark"}
+
+
+def test_no_page_scrolls_sideways_on_a_phone(phone):
+    assert problems(checks.width_problems, phone) == []
+
+
+def phrase(path):
+    """Return the most plain words in a row of a notebook's prose, ten at most."""
+    prose = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == "markdown"]
+    runs = WORDS.findall(MATHEMATICS.sub("\n", "\n\n".join(prose)))
+    return " ".join(max(runs, key=len).split()[:10])
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_search_finds_a_phrase_of_every_chapter(browser, root, path):
+    found = checks.found_by_search(browser, root, phrase(path))
+    assert any(f"chapters/{path.stem}.html" in address for address in found)
+
+
+def test_search_does_not_find_what_is_not_there(browser, root):
+    assert checks.found_by_search(browser, root, "zyzzyva quokka") == []
+
+
+BAD = """<!doctype html><html lang="en"><title>bad</title><body><article>
+<p style="color: #ccc; background: #fff">Too pale to be read.</p>
+<a href="missing.html">no such page</a> <a href="#nowhere">no such anchor</a>
+<img src="none.png" alt="an image that is not there"> <img src="_static/favicon.svg">
+<img src="http://127.0.0.2:9/spy.png" alt="an image of another host">
+<span class="math">\\(x\\)</span> <mjx-container><mjx-merror>undefined</mjx-merror></mjx-container>
+<div style="width: 900px">wide</div>
+<script>console.error("planted")</script></article></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def bad(browser, root, folder):
+    (folder / "bad.html").write_text(BAD)
+    with checks.Visit(browser, root + "bad.html", width=PHONE) as visit:
+        yield visit
+
+
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        (checks.console_problems, "planted"),
+        (checks.failed_requests, "none.png"),
+        (checks.foreign_requests, "127.0.0.2"),
+        (checks.mathematics_problems, "not rendered"),
+        (checks.mathematics_problems, "error: <mjx-merror"),
+        (checks.image_problems, "no alt text: "),
+        (checks.image_problems, "not loaded: "),
+        (checks.width_problems, "px on 390"),
+        (checks.contrast_problems, "Too pale"),
+    ],
+)
+def test_every_check_reports_its_planted_fault(bad, check, expected):
+    assert any(expected in line for line in check(bad))
+
+
+def test_the_link_check_reports_a_missing_page_and_a_missing_anchor(bad, root, folder):
+    lines = checks.link_problems(bad, root, folder, {bad.url: set()})
+    assert [line.rsplit("/", 1)[1] for line in lines] == ["missing.html", "bad.html#nowhere"]
+
+
+def test_without_chromium_the_tests_are_skipped_but_fail_in_ci(monkeypatch):
+    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="apt install chromium"):
+        checks.browser_path()
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="apt install chromium"):
+        checks.browser_path()
