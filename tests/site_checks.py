@@ -113,8 +113,8 @@ CONTRAST = """() => {
     const [a, b] = [light(rgba(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
     return (a + 0.05) / (b + 0.05);
   };
-  const text = [...document.querySelectorAll('article :is(p, li, th, td, h1, h2, h3, figcaption, a)')];
-  return text.filter(e => e.innerText?.trim() && ratio(e) < 4.5)
+  const text = 'article :is(p, li, th, td, h1, h2, h3, figcaption, a)';
+  return [...document.querySelectorAll(text)].filter(e => e.innerText?.trim() && ratio(e) < 4.5)
     .map(e => `contrast ${ratio(e).toFixed(1)}: ${e.outerHTML.slice(0, 100)}`);
 }"""
 

@@ -104,6 +104,7 @@ def test_every_link_inside_the_site_leads_somewhere(desk, root, folder, ids):
 
 
 def test_text_is_legible_in_light_and_dark(desk, phone):
+    assert all(visit.ask("() => document.querySelector('article p') !== null") for visit in desk)
     assert problems(checks.contrast_problems, desk + phone) == []
 
 
