@@ -9,6 +9,7 @@ from normlib.layers.core import (
     centered,
     standardize,
     standardize_backward,
+    summed,
 )
 from normlib.layers.guard import (
     check_array,
@@ -89,9 +90,10 @@ def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array,
     standardized, gamma = cache
     xhat, axes = standardized.xhat, standardized.axes
     check_like("dy", dy, xhat)
-    dbeta = dy.sum(axis=axes)
-    dgamma = (dy * xhat).sum(axis=axes)
-    dx = standardize_backward(per_channel(gamma, dy) * dy, standardized)
+    dbeta = summed(dy, axes)
+    dgamma = summed(dy * xhat, axes)
+    gamma = per_channel(gamma, dy)
+    dx = standardize_backward(gamma * dy, standardized)
     return dx, dgamma, dbeta
 
 
@@ -130,10 +132,10 @@ def batch_norm_inference_backward(
     check_like("dy", dy, xhat)
     axes = batch_axes(dy)
     dx = per_channel(gamma, dy) * rstd * dy
-    dmean = -dx.sum(axis=axes)
-    dvar = -0.5 * (dx * xhat * rstd).sum(axis=axes)
-    dgamma = (dy * xhat).sum(axis=axes)
-    dbeta = dy.sum(axis=axes)
+    dmean = -summed(dx, axes)
+    dvar = -0.5 * summed(dx * xhat * rstd, axes)
+    dgamma = summed(dy * xhat, axes)
+    dbeta = summed(dy, axes)
     return dx, dmean, dvar, dgamma, dbeta
 
 
@@ -164,7 +166,7 @@ def update_running(
             f"the unbiased variance of a single value is undefined, so use a larger batch"
         )
     batch_mean = average(x, axes).reshape(-1)
-    batch_var = (c * c).sum(axis=axes) / (values - 1)
+    batch_var = summed(c * c, axes) / (values - 1)
     return (
         (1 - momentum) * mean + momentum * batch_mean,
         (1 - momentum) * var + momentum * batch_var,

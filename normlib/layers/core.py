@@ -25,6 +25,11 @@ def average(x: Array, axes: tuple[int, ...]) -> Array:
     return x.mean(axis=axes, keepdims=True)
 
 
+def summed(x: Array, axes: tuple[int, ...]) -> Array:
+    """The sum over `axes`, which may be none: NumPy then sums nothing, torch everything."""
+    return x.sum(axis=axes) if axes else x
+
+
 def centered(x: Array, axes: tuple[int, ...]) -> Array:
     """x minus its mean over `axes`. In exact algebra one mean is enough; in floating point
     subtracting one value first makes a constant exactly 0, and the second mean removes what

@@ -37,13 +37,16 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"({VARIANCE} + eps) ** -0.5", f"({VARIANCE} ** 0.5 + eps) ** -1"),
         (ALONG_XHAT, f"average(xhat * xhat, axes) ** -0.5 * {ALONG_XHAT}"),
     ),
-    "gamma forgotten in dx": (("per_channel(gamma, dy) * dy", "dy"),),
+    "gamma forgotten in dx": (("backward(gamma * dy,", "backward(dy,"),),
     "dgamma and dbeta swapped": (("dgamma, dbeta\n", "dbeta, dgamma\n"),),
     "dgamma from a transposed sum": (
-        ("dgamma = (dy * xhat)", "dgamma = (dy * xhat).swapaxes(0, 1).reshape(dy.shape)"),
+        (
+            "dgamma = summed(dy * xhat,",
+            "dgamma = summed((dy * xhat).swapaxes(0, 1).reshape(dy.shape),",
+        ),
     ),
-    "dbeta averaged, not summed": (("dbeta = dy.sum(", "dbeta = dy.mean("),),
-    "dmean with the wrong sign": (("dmean = -dx", "dmean = dx"),),
+    "dbeta averaged, not summed": (("dbeta = summed(dy,", "dbeta = summed(dy / len(dy),"),),
+    "dmean with the wrong sign": (("dmean = -summed", "dmean = summed"),),
     "dvar without its one half": (("dvar = -0.5 * ", "dvar = -"),),
 }
 
