@@ -55,15 +55,16 @@ lock:  ## renew requirements.lock: what requirements.txt brings along today
 	  | grep -v -E '^(nvidia|cuda|triton)' | sed 's/+cpu$$//'; } > _build/requirements.lock
 	mv _build/requirements.lock requirements.lock
 
-# The stamp is written last, so a half-made environment never counts as ready.
+# The stamp is written last, so a half-made environment never counts as ready: it is made anew.
+# A ready one is brought up to date in place when a pin changes.
 $(READY): requirements.txt requirements.lock pyproject.toml
 	@found=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	case "$$found" in 3.1[1-9]|3.[2-9][0-9]) ;; *) echo "make: expected Python 3.11 or newer as \
 	'$(PYTHON)', found $${found:-none}; install one or name one: make PYTHON=python3.12 ..." >&2; \
 	exit 1;; esac
-	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); echo "make: expected Python's venv \
-	module, $(PYTHON) has none that works; on Debian or Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@test -f $@ || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV) >/dev/null 2>&1; } || { echo "make: \
+	expected Python's venv module, '$(PYTHON)' has none that works; on Debian or Ubuntu: \
+	apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 	@echo "Installing the pinned packages into $(VENV), once; this takes minutes. Log: $(VENV)/pip.log"
 	@$(PY) -m pip install --disable-pip-version-check --no-input --retries 2 \
 	  -r requirements.txt -c requirements.lock >$(VENV)/pip.log 2>&1 || { echo "make: expected the \

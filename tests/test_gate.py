@@ -1,15 +1,12 @@
 """The gate in front of a notebook, nbval and hygiene together, lets the right ones through."""
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import hygiene
 import nbformat
 import pytest
+from project import ROOT, run
 
-ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "tests" / "fixtures"
 # What each half of the gate lets through. nbval runs a stripped cell, but compares nothing.
 PASSES = {
@@ -21,19 +18,16 @@ PASSES = {
 
 
 def run_pytest(*arguments):
-    """Run pytest with the project's own settings, as if nobody else did."""
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), *arguments]
-    # A worker of the outer run must not be taken for one of the inner run.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    """Run pytest with the project's own settings."""
+    return run(sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", *arguments)
 
 
 def gate(path):
     """Return which half of the gate lets a notebook through."""
-    run = run_pytest(str(path))
-    assert run.returncode in (0, 1), run.stdout + run.stderr
+    result = run_pytest(path)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
     clean = hygiene.problems(nbformat.read(path, as_version=4)) == []
-    return {"nbval": run.returncode == 0, "hygiene": clean}
+    return {"nbval": result.returncode == 0, "hygiene": clean}
 
 
 @pytest.mark.parametrize("name", PASSES)
@@ -47,5 +41,5 @@ def test_every_fixture_is_tried():
 
 
 def test_the_normal_run_does_not_collect_the_fixtures():
-    run = run_pytest("--collect-only", "-q", "tests")
-    assert "test_gate.py" in run.stdout and "gate-pass-healthy.ipynb" not in run.stdout
+    listed = run_pytest("--collect-only", "-q", "tests").stdout
+    assert "test_gate.py" in listed and "gate-pass-healthy.ipynb" not in listed

@@ -1,23 +1,10 @@
 """The committed chapters are whole: executed in order, nothing hidden, every figure described."""
 
-from pathlib import Path
-
 import hygiene
 import nbformat
 import pytest
-import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-
-ROOT = Path(__file__).resolve().parents[1]
-CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
-
-
-def listed(toc):
-    """Return every page that a table of contents names, at any depth."""
-    if isinstance(toc, dict):
-        own = [toc["file"]] if "file" in toc else []
-        return own + [page for value in toc.values() for page in listed(value)]
-    return [page for item in toc for page in listed(item)] if isinstance(toc, list) else []
+from project import CHAPTERS, ROOT, TOC, listed
 
 
 def mismatches(toc, pages):
@@ -34,9 +21,8 @@ def test_the_book_has_chapters():
 
 
 def test_the_table_of_contents_names_exactly_the_chapters():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     pages = [path.relative_to(ROOT).with_suffix("").as_posix() for path in CHAPTERS]
-    assert mismatches(toc, pages) == []
+    assert mismatches(TOC, pages) == []
 
 
 def test_a_page_missing_on_either_side_is_reported():

@@ -1,18 +1,15 @@
 """The site, built from an empty folder, is whole when a real browser looks at it."""
 
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 import site_checks as checks
+from project import CHAPTERS, ROOT, TOC, listed, run
 
-ROOT = Path(__file__).resolve().parents[1]
-CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
-PAGES = ["intro.html", *(f"chapters/{path.stem}.html" for path in CHAPTERS)]
+PAGES = [f"{page}.html" for page in listed(TOC)]
 PHONE = 390
 MATHEMATICS = re.compile(r"\$+[^$]+\$+")
 WORDS = re.compile(r"(?<![\w`{\[(/\\-])[A-Za-z]+(?: [A-Za-z]+)+(?![\w`}\])/-])")
@@ -33,10 +30,9 @@ def browser():
 def folder(browser, tmp_path_factory):
     """Build the site with `make book`, in this environment, into an empty folder."""
     out = tmp_path_factory.mktemp("site")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     command = ["make", "-o", ".venv/ready", "book", f"PY={sys.executable}", f"OUT={out}"]
-    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
+    result = run(*command)
+    assert result.returncode == 0, result.stdout + result.stderr
     return out / "_build" / "html"
 
 

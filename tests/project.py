@@ -1,0 +1,33 @@
+"""Where the project lies, what its pages are, and how its commands are run from a test."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+# What an outer run of pytest or make tells its children must not reach an inner one.
+PRIVATE = ("PYTEST_", "MAKE", "MFLAGS")
+
+
+def listed(toc):
+    """Return every page that a table of contents names, at any depth."""
+    if isinstance(toc, dict):
+        own = [toc[key] for key in ("root", "file") if key in toc]
+        return own + [page for value in toc.values() for page in listed(value)]
+    return [page for item in toc for page in listed(item)] if isinstance(toc, list) else []
+
+
+def environment(**changes):
+    """Return this process's environment without its private part, and with `changes`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+    return kept | changes
+
+
+def run(*command, cwd=ROOT, **changes):
+    """Run a command to its end and return what it said."""
+    command, env = [str(part) for part in command], environment(**changes)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
