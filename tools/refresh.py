@@ -39,36 +39,6 @@ def chosen(names):
     return [known[name] for name in wanted]
 
 
-async def run_cells(client, kernel, folder):
-    """Start the kernel, run every cell, and stop the kernel whatever happens."""
-    # Only errors: a kernel on loopback warns that its connection is not encrypted.
-    await kernel.start_kernel(cwd=str(folder), extra_arguments=["--log-level=40"])
-    client.kc = kernel.client()
-    client.kc.start_channels()
-    try:
-        await client.kc.wait_for_ready(timeout=60)
-        await client.async_execute()
-    finally:
-        client.kc.stop_channels()
-        await kernel.shutdown_kernel(now=True)
-
-
-async def execute(notebook, folder, **hooks):
-    """Run the cells of `notebook`, in `folder`."""
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-
-    def interruptible(**_):
-        # nbclient would answer a signal by killing the kernel and reporting a dead one.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
-
-    interruptible()
-    kernel = AsyncKernelManager(kernel_name="python3")
-    settings = {"km": kernel, "timeout": CELL_TIMEOUT, "record_timing": False}
-    client = NotebookClient(notebook, on_notebook_start=interruptible, **settings, **hooks)
-    await run_cells(client, kernel, folder)
-
-
 class BrokenCell(Exception):
     """A cell that did not end well: its number and the reason."""
 
@@ -93,6 +63,44 @@ def shown(path):
     return path.relative_to(CHAPTERS.parent)
 
 
+async def run_cells(client, step):
+    """Run the cells in order, calling `step` after each; an error names the cell, from 1."""
+    cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if runs(cell)]
+    for number, (index, cell) in enumerate(cells, start=1):
+        try:
+            await client.async_execute_cell(cell, index, execution_count=number)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            if asyncio.current_task().cancelling():  # nbclient takes it for a dead kernel
+                raise asyncio.CancelledError from None
+            raise BrokenCell(number, reason(error)) from error
+        step()
+
+
+async def execute(notebook, folder, step):
+    """Run `notebook` in `folder` on a kernel of its own, which ends with it in any case.
+
+    NotebookClient.execute would do, but for its handlers of signals: they call Ctrl-C an error.
+    """
+    kernel = AsyncKernelManager(kernel_name="python3")
+    client = NotebookClient(notebook, km=kernel, timeout=CELL_TIMEOUT, record_timing=False)
+    try:
+        # Only errors: a kernel warns that its connection on loopback is not encrypted.
+        await kernel.start_kernel(cwd=str(folder), extra_arguments=["--log-level=40"])
+        client.kc = kernel.client()
+        client.kc.start_channels()
+        await client.kc.wait_for_ready(timeout=60)
+        await run_cells(client, step)
+    finally:
+        await kernel.shutdown_kernel(now=True)
+
+
+def run_with_bar(notebook, path):
+    """Run `notebook` behind a progress bar over its cells."""
+    total = sum(map(runs, notebook.cells))
+    with tqdm(total=total, desc=path.stem, unit="cell") as bar:
+        asyncio.run(execute(notebook, path.parent, bar.update))
+
+
 def tidy(notebook):
     """Drop what depends on the machine: the kernel's name and version, timings."""
     for key in ("kernelspec", "language_info", "widgets"):
@@ -115,20 +123,6 @@ def replace(path, text):
         raise
 
 
-def run_with_bar(notebook, path):
-    """Run `notebook` behind a progress bar; an error names the code cell, counted from 1."""
-    total, started = sum(map(runs, notebook.cells)), []
-    with tqdm(total=total, desc=path.stem, unit="cell") as bar:
-        hooks = {
-            "on_cell_execute": lambda cell, cell_index: started.append(cell),
-            "on_cell_executed": lambda **_: bar.update(),
-        }
-        try:
-            asyncio.run(execute(notebook, path.parent, **hooks))
-        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            raise BrokenCell(len(started), reason(error)) from error
-
-
 def refresh(path):
     """Run the notebook at `path` and store what it printed."""
     try:
@@ -145,10 +139,12 @@ def refresh(path):
 
 
 def main(names):
+    """Refresh the notebooks of these names; a signal to end is an interrupt like Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         for path in chosen(names):
             refresh(path)
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except KeyboardInterrupt:
         print("refresh: interrupted; every notebook is whole, old or new", file=sys.stderr)
         sys.exit(130)
 
