@@ -19,9 +19,10 @@ help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 book: $(READY)  ## build the site from the committed notebooks
-# Sphinx reads only what changed, so a second build would not repeat a warning and would pass.
-# Unless the last build ended well, its memory is dropped.
-	@test -f $(BUILD)/ok || rm -rf $(BUILD)/.doctrees $(BUILD)/html
+# Sphinx reads again only the pages that changed: a second build would not repeat a warning, would
+# keep a removed page and an old style sheet. So its memory is dropped in these cases.
+	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml -newer $(BUILD)/ok)" || \
+	  rm -rf $(BUILD)/.doctrees $(BUILD)/html
 	@rm -f $(BUILD)/ok
 	@$(PY) -c 'from jupyter_book.cli.main import main; main()' build . -q -W -n --keep-going --path-output $(OUT)
 	@touch $(BUILD)/ok

@@ -159,18 +159,33 @@ def wait_for(path, seconds=30):
         time.sleep(0.05)
 
 
-def test_a_failing_build_stays_red_until_it_is_mended(tree):
+@pytest.fixture
+def small(tree):
+    """A book of two pages, to be built in a second or two."""
     (tree / "_toc.yml").write_text("format: jb-book\nroot: intro\nchapters:\n  - file: sound\n")
     (tree / "references.bib").write_text("")
+    (tree / "intro.md").write_text("# A page\n")
     (tree / "sound.md").write_text("# Sound\n")
-    page = tree / "intro.md"
+    return tree
+
+
+def test_a_failing_build_stays_red_until_it_is_mended(small):
+    page = small / "intro.md"
     page.write_text("# A page\n\n{ref}`no-such-label`\n")
     for _ in range(2):
-        said = make(tree, "book")
+        said = make(small, "book")
         assert said.returncode != 0 and "no-such-label" in said.stderr
     page.write_text("# A page\n\nMended.\n")
-    assert make(tree, "book").returncode == 0
-    assert (tree / "_build" / "html" / "intro.html").is_file()
+    assert make(small, "book").returncode == 0
+
+
+def test_a_second_build_sees_an_edited_page_and_an_edited_style(small):
+    assert make(small, "book").returncode == 0
+    for edit, built in (("sound.md", "sound.html"), ("_static/book.css", "_static/book.css")):
+        with (small / edit).open("a") as file:
+            file.write("\n/* edited */\n")
+        assert make(small, "book").returncode == 0
+        assert "edited" in (small / "_build" / "html" / built).read_text()
 
 
 def test_clean_removes_what_was_built_and_keeps_the_environment(tree):
