@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from normlib.verify.numeric import ROUNDING, gradient_checks
-from normlib.verify.problem import TINY, Problem, as_tuple, spread
+from normlib.verify.problem import TINY, Problem, as_tuple, data, spread
 from normlib.verify.verdict import Check, compare
 
 
@@ -27,8 +27,9 @@ def forward(problem: Problem) -> list[Check]:
 
 
 def own_forward(problem: Problem) -> Callable:
-    """Our forward, without its cache."""
-    return lambda *args: problem.forward(*args)[0]
+    """Our forward, without its cache; what is bound to it becomes tensors too."""
+    bound = {name: torch.tensor(a) for name, a in data(problem.forward).items()}
+    return lambda *args: problem.forward(*args, **bound)[0]
 
 
 def first_order(problem: Problem, function: Callable) -> list[np.ndarray | None]:
@@ -74,9 +75,18 @@ def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.nda
     upstream = torch.tensor(problem.dy)
     gradients = torch.autograd.grad(y, args, upstream, create_graph=True, **options)
     inner = sum((g * torch.tensor(v)).sum() for g, v in zip(gradients, along, strict=True))
+    if not inner.requires_grad:  # a linear layer: its gradients do not depend on the arguments
+        inner = inner + sum(0 * a.sum() for a in args)
     hessian = torch.autograd.grad(inner, args, **options)
     linear = torch.autograd.grad(y, args, torch.tensor(dy_along), **options)
     return [(h + g).numpy() for h, g in zip(hessian, linear, strict=True)]
+
+
+def twice_differentiable(problem: Problem) -> bool:
+    """Whether torch's own layer can be asked: it needs a gradient for every argument."""
+    if not (problem.reference and problem.reference_twice):
+        return False
+    return all(g is not None for g in first_order(problem, problem.reference))
 
 
 def second_order(problem: Problem) -> list[Check]:
@@ -93,7 +103,7 @@ def second_order(problem: Problem) -> list[Check]:
         g.imag / TINY for g in as_tuple(problem.backward(problem.dy + TINY * 1j * dy_along, cache))
     ]
     functions = {"double backward of our forward": own_forward(problem)}
-    if problem.reference and all(g is not None for g in first_order(problem, problem.reference)):
+    if twice_differentiable(problem):
         functions["double backward of torch's layer"] = problem.reference
     checks = []
     for how, function in functions.items():

@@ -4,7 +4,8 @@ The chain rule is applied stage by stage. Differentiating the whole layer in one
 SymPy's summation fail; through the statistics every piece is small.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import sympy as sp
@@ -14,7 +15,7 @@ Shapes = tuple[tuple[int, ...], ...]  # one shape an argument
 N = sp.Symbol("N", integer=True, positive=True)
 i = sp.Symbol("i", integer=True, nonnegative=True)  # runs through a sum
 k = sp.Symbol("k", integer=True, nonnegative=True)  # the entry that is meant
-eps, mu, var = sp.symbols("eps mu var", positive=True)
+eps, mu, var, ms = sp.symbols("eps mu var ms", positive=True)
 x, dy, gamma, beta = map(sp.IndexedBase, ("x", "dy", "gamma", "beta"))
 
 
@@ -37,10 +38,11 @@ class Derivation(NamedTuple):
     adjoints: dict[sp.Expr, sp.Expr]  # each by those of the stages after it
     gradients: dict[str, sp.Expr]  # the same, written out in the arguments alone
     shapes: Callable[[int], Shapes]
+    keywords: Mapping = MappingProxyType({})  # what the layer is called with at these shapes
 
 
-def total(summand: sp.Expr) -> sp.Sum:
-    return sp.Sum(summand, (i, 0, N - 1))
+def total(summand: sp.Expr, count: sp.Expr = N) -> sp.Sum:
+    return sp.Sum(summand, (i, 0, count - 1))
 
 
 def expanded(expr: sp.Expr) -> sp.Expr:
@@ -91,11 +93,16 @@ def written_out(expr: sp.Expr, stages: tuple[Stage, ...], adjoints: dict) -> sp.
 
 
 def derive(
-    y: Callable, stages: tuple[Stage, ...], variables: dict[str, sp.Expr], shapes: Callable
+    y: Callable,
+    stages: tuple[Stage, ...],
+    variables: dict[str, sp.Expr],
+    shapes: Callable,
+    *,
+    count: sp.Expr = N,
 ) -> Derivation:
     """From the entry y(k) and the stages to the gradient of every variable, for the loss
-    sum of dy[i] y(i), which stands for any loss."""
-    loss = total(dy[i] * y(i))
+    sum of dy[i] y(i), which stands for any loss; i runs through `count` entries."""
+    loss = total(dy[i] * y(i), count)
     adjoints = chain_rule(loss, stages, list(variables.values()))
     gradients = {
         f"d{name}": written_out(adjoints[variable], stages, adjoints)
@@ -106,6 +113,7 @@ def derive(
 
 MEAN = Stage(mu, total(x[i]) / N)
 VARIANCE = Stage(var, total((x[i] - mu) ** 2) / N)
+MEAN_SQUARE = Stage(ms, total(x[i] ** 2) / N)
 
 
 def batch_norm() -> Derivation:
@@ -116,6 +124,69 @@ def batch_norm() -> Derivation:
 
     variables = {"x": x[k], "gamma": gamma[0], "beta": beta[0]}
     return derive(y, (MEAN, VARIANCE), variables, lambda n: ((n, 1), (1,), (1,)))
+
+
+def layer_norm() -> Derivation:
+    """One sample of N features, each with its own gamma and beta (Ba et al. 2016, equation 3)."""
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return gamma[j] * (x[j] - mu) / sp.sqrt(var + eps) + beta[j]
+
+    variables = {"x": x[k], "gamma": gamma[k], "beta": beta[k]}
+    return derive(y, (MEAN, VARIANCE), variables, lambda n: ((1, n), (n,), (n,)))
+
+
+def group_norm() -> Derivation:
+    """One sample, one group of N channels: layer norm's formula (Wu and He 2018)."""
+    return layer_norm()._replace(keywords={"groups": 1})
+
+
+def instance_norm() -> Derivation:
+    """One sample, one channel, N positions: batch norm's formula (Ulyanov et al. 2016)."""
+    return batch_norm()._replace(shapes=lambda n: ((1, 1, n), (1,), (1,)))
+
+
+def rms_norm() -> Derivation:
+    """One sample of N features (Zhang and Sennrich 2019, equation 4)."""
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return gamma[j] * x[j] / sp.sqrt(ms + eps)
+
+    variables = {"x": x[k], "gamma": gamma[k]}
+    return derive(y, (MEAN_SQUARE,), variables, lambda n: ((1, n), (n,)))
+
+
+def weight_norm() -> Derivation:
+    """One row of N weights (Salimans and Kingma 2016, equation 2)."""
+    v, g = sp.IndexedBase("v"), sp.IndexedBase("g")[0]
+    squares = Stage(sp.Symbol("s", positive=True), total(v[i] ** 2))
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return g * v[j] / sp.sqrt(squares.symbol)
+
+    return derive(y, (squares,), {"v": v[k], "g": g}, lambda n: ((1, n), (1,)))
+
+
+def mean_only_batch_norm() -> Derivation:
+    """One channel of N values (Salimans and Kingma 2016, section 4)."""
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return x[j] - mu + beta[0]
+
+    return derive(y, (MEAN,), {"x": x[k], "beta": beta[0]}, lambda n: ((n, 1), (1,)))
+
+
+def spectral_norm() -> Derivation:
+    """A matrix of N rows and 2 columns, entry by entry (Miyato et al. 2018, equation 8)."""
+    w, u, v = map(sp.IndexedBase, "wuv")
+    term = u[sp.floor(i / 2)] * w[i] * v[sp.Mod(i, 2)]
+    sigma = Stage(sp.Symbol("sigma", positive=True), total(term, 2 * N))
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return w[j] / sigma.symbol
+
+    shapes = lambda n: ((n, 2), (n,), (2,))  # noqa: E731
+    return derive(y, (sigma,), {"w": w[k]}, shapes, count=2 * N)
 
 
 def batch_norm_inference() -> Derivation:

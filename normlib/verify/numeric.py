@@ -81,10 +81,12 @@ def linearity(problem: Problem) -> list[Check]:
 class Flat(NamedTuple):
     """The directions in which the first argument can move, at eps = 0, and y stays as it is.
 
-    Each is a function of the arguments; every slice over `axes` moves on its own.
+    Every slice (a channel, a sample, a row) moves on its own: `mean` takes an array to the mean
+    of each of its slices, spread out to the array's shape. A direction is a function of the
+    arguments.
     """
 
-    axes: tuple[int, ...]
+    mean: Callable
     directions: dict[str, Callable]
 
 
@@ -98,23 +100,18 @@ def flatness(problem: Problem, flat: Flat) -> list[Check]:
     checks = []
     for label, direction in flat.directions.items():
         d = direction(x, *rest)
-        terms = d * dx
-        size = float(np.max(np.abs(terms).sum(axis=flat.axes))) or 1.0
-        along = terms.sum(axis=flat.axes)
-        checks.append(
+        along, size = flat.mean(d * dx), float(np.max(flat.mean(np.abs(d * dx)))) or 1.0
+        moved = x + flat.mean(problem.rng.uniform(0.5, 2, x.shape)) * d
+        checks += [
             compare(
                 argument, "properties", f"⟂ {label}, eps = 0", along, np.zeros_like(along),
                 scale=size, bound=ROUNDING, zero=True,
-            )
-        )  # fmt: skip
-        amount = problem.rng.uniform(0.5, 2, terms.sum(axis=flat.axes, keepdims=True).shape)
-        checks.append(
+            ),
             compare(
-                "y", "properties", f"constant along {label}, eps = 0",
-                forward(x + amount * d, *rest)[0], y,
+                "y", "properties", f"constant along {label}, eps = 0", forward(moved, *rest)[0], y,
                 scale=float(np.max(np.abs(y))), bound=ROUNDING, zero=False,
-            )
-        )  # fmt: skip
+            ),
+        ]  # fmt: skip
     return checks
 
 

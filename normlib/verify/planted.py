@@ -48,6 +48,26 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "dbeta averaged, not summed": (("dbeta = summed(dy,", "dbeta = summed(dy / len(dy),"),),
     "dmean with the wrong sign": (("dmean = -summed", "dmean = summed"),),
     "dvar without its one half": (("dvar = -0.5 * ", "dvar = -"),),
+    "dv without the projection": (("(dw - direction * along)", "dw"),),
+    "dv without g": (("dv = g * rnorm", "dv = rnorm"),),
+    "dv without the norm of v": (("dv = g * rnorm", "dv = g"),),
+    "dg summed over everything": (
+        ("return dv, along.reshape(-1)", "return dv, along.reshape(-1) * 0 + along.sum()"),
+    ),
+    "norm of v with an eps": (("rnorm = squares**-0.5", "rnorm = (squares + 1e-3) ** -0.5"),),
+    "dx without subtracting its mean": (("dx = dy - average(dy, axes)", "dx = dy"),),
+    "mean of dy over the wrong axis": (
+        ("dx = dy - average(dy, axes)", "dx = dy - average(dy, others(dy, axes))"),
+    ),
+    "sigma taken for a constant": (("(dwbar - (dwbar * wbar).sum() * outer)", "dwbar"),),
+    "projection onto the weights": (
+        ("(dwbar * wbar).sum() * outer", "(dwbar * wbar).sum() * wbar"),
+    ),
+    "dw without sigma": (("* outer) / sigma", "* outer)"),),
+    "sigma from squared weights, forward and backward": (
+        ("sigma = (u * (as_matrix(w) @ v)).sum()", "sigma = (w * w).sum() ** 0.5"),
+        ("(dwbar * wbar).sum() * outer", "(dwbar * wbar).sum() * wbar"),
+    ),
 }
 
 
@@ -152,19 +172,34 @@ class Falsification(NamedTuple):
 
     errors: list[str]
     caught: np.ndarray  # (errors, witnesses) of bool
-
+    without_effect: list[str]  # edits that change nothing in this layer, to the last bit
     witnesses: tuple[str, ...] = WITNESSES
+
+
+def has_effect(twin: Planted, forward: Callable, backward: Callable, args: tuple) -> bool:
+    """Whether the twin computes anything else than the shipped pair, at these arguments."""
+    results = []
+    for f, b in ((forward, backward), (twin.forward, twin.backward)):
+        y, cache = f(*args)
+        dy = np.random.default_rng(0).standard_normal(y.shape)
+        results.append((y, *as_tuple(b(dy, cache))))
+    return not all(np.array_equal(one, other) for one, other in zip(*results, strict=True))
+
+
+def catchers(twin: Planted, args: tuple, options: dict) -> tuple[str, ...]:
+    """The witnesses that disagree with this twin."""
+    try:
+        verify_backward(twin.forward, twin.backward, args, **options)
+    except VerificationError as raised:
+        return raised.verdict.caught_by
+    return ()
 
 
 def falsify(forward: Callable, backward: Callable, args: tuple, **options) -> Falsification:
     """Put every planted error before every witness. Options are those of `verify.backward`."""
-    planted = planted_errors(forward, backward)
-    rows = []
-    for error in planted:
-        try:
-            verify_backward(error.forward, error.backward, args, **options)
-            caught_by: tuple[str, ...] = ()
-        except VerificationError as raised:
-            caught_by = raised.verdict.caught_by
-        rows.append([witness in caught_by for witness in WITNESSES])
-    return Falsification([error.name for error in planted], np.array(rows))
+    twins = planted_errors(forward, backward)
+    errors = [twin for twin in twins if has_effect(twin, forward, backward, args)]
+    found = [catchers(twin, args, options) for twin in errors]
+    caught = np.array([[witness in row for witness in WITNESSES] for row in found])
+    idle = [twin.name for twin in twins if twin not in errors]
+    return Falsification([twin.name for twin in errors], caught, idle)

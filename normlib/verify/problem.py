@@ -31,6 +31,12 @@ def float_keywords(forward: Callable) -> dict[str, float]:
     }
 
 
+def data(forward: Callable) -> dict[str, np.ndarray]:
+    """Arrays that the caller has bound by keyword: data, for which no gradient is asked."""
+    keywords = getattr(forward, "keywords", {})
+    return {name: value for name, value in keywords.items() if isinstance(value, np.ndarray)}
+
+
 def spread(a: np.ndarray) -> float:
     """The natural unit of an argument: how far its values lie apart, or their size."""
     return float(np.std(a)) or float(np.max(np.abs(a))) or 1.0
@@ -46,6 +52,7 @@ class Problem:
     rng: np.random.Generator
     reference: Callable | None = None
     zero: tuple[str, ...] = ()
+    reference_twice: bool = True
 
     def __post_init__(self):
         if not isinstance(self.rng, np.random.Generator):

@@ -47,6 +47,7 @@ def backward(
     derivation: symbolic.Derivation | None = None,
     flat: numeric.Flat | None = None,
     zero: tuple[str, ...] = (),
+    reference_twice: bool = True,
 ) -> Verdict:
     """Put a layer before every witness that applies.
 
@@ -59,19 +60,22 @@ def backward(
     ``(((3, 2), (2,), (2,)), ((4, 1), (1,), (1,)))``.
     derivation: the layer derived for every size; flat: the directions in which it is constant.
     zero: the arguments whose gradient is claimed to be identically zero.
+    reference_twice: False where the double backward of torch's own layer is wrong.
 
     A witness for which something is missing is named in the verdict as not run.
     Errors: VerificationError if any witness disagrees, with the argument and the worst entry;
     ValueError for arguments that are not float64 arrays, or do not match the signature.
     Source: chapter "Check a gradient".
     """
-    problem = Problem(forward, backward, tuple(args), rng, reference, tuple(zero))
+    problem = Problem(forward, backward, tuple(args), rng, reference, tuple(zero), reference_twice)
     checks, not_run = [], []
     for name, call in zip(WITNESSES, calls(problem, shapes, derivation, flat), strict=True):
         if isinstance(call, str):
             not_run.append((name, call))
         else:
             checks += call()
+    if not reference_twice:
+        not_run.append(("second order", "torch's own double backward is wrong here"))
     verdict = Verdict(tuple(checks), tuple(not_run))
     if verdict.red:
         raise VerificationError(verdict)

@@ -1,13 +1,13 @@
 """The witnesses that compute exactly: the shipped code, run on SymPy symbols."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 
 from normlib.verify.derivations import Derivation, N, Shapes, k
-from normlib.verify.problem import as_tuple, float_keywords, positional
+from normlib.verify.problem import as_tuple, data, float_keywords, positional
 from normlib.verify.verdict import Check
 
 
@@ -39,12 +39,6 @@ def is_zero(expr: sp.Expr) -> bool:
     return sp.expand(sp.numer(sp.together(expr))) == 0
 
 
-def symbolic_forward(forward: Callable) -> Callable:
-    """The forward with every positive keyword number, as eps, made a symbol."""
-    names = float_keywords(forward)
-    return partial(forward, **{n: sp.Symbol(n, positive=True) for n in names})
-
-
 def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     """Where two arrays of expressions differ; empty if nowhere."""
     if np.shape(ours) != np.shape(theirs):
@@ -55,12 +49,25 @@ def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     return ""
 
 
-def run(forward: Callable, backward: Callable, shapes: Shapes) -> tuple:
-    """The shipped pair on symbols: arguments, upstream, y and the gradients."""
-    args = [symbols(n, s) for n, s in zip(positional(forward), shapes, strict=True)]
-    y, cache = symbolic_forward(forward)(*args)
+class Run(NamedTuple):
+    """The shipped pair on symbols."""
+
+    arrays: dict[str, np.ndarray]  # every array by name, the upstream as dy
+    y: np.ndarray
+    gradients: dict[str, np.ndarray]  # by the name of the argument
+
+
+def run(forward: Callable, backward: Callable, shapes: Shapes, **keywords) -> Run:
+    """Arguments, then bound arrays, become symbols of these shapes; so do numbers such as eps."""
+    names = positional(forward)
+    every = [*names, *data(forward)]
+    arrays = {name: symbols(name, shape) for name, shape in zip(every, shapes, strict=True)}
+    bound = {n: sp.Symbol(n, positive=True) for n in float_keywords(forward)}
+    bound |= {name: arrays[name] for name in data(forward)}
+    y, cache = forward(*(arrays[name] for name in names), **bound | keywords)
     dy = symbols("dy", y.shape)
-    return args, dy, y, as_tuple(backward(dy, cache))
+    gradients = dict(zip(names, as_tuple(backward(dy, cache)), strict=True))
+    return Run(arrays | {"dy": dy}, y, gradients)
 
 
 def describe(shapes: tuple[Shapes, ...]) -> str:
@@ -81,11 +88,11 @@ def exact(forward: Callable, backward: Callable, shapes: tuple[Shapes, ...]) -> 
 
     def failures() -> Iterator[tuple[str, str]]:
         for at in shapes:
-            args, dy, y, gradients = run(forward, backward, at)
-            loss = exactly((dy * y).sum())
-            for name, a, gradient in zip(positional(forward), args, gradients, strict=True):
-                theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])(a)
-                yield f"d{name}", first_difference(gradient, theirs)
+            ran = run(forward, backward, at)
+            loss = exactly((ran.arrays["dy"] * ran.y).sum())
+            for name, gradient in ran.gradients.items():
+                theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
+                yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
     names = [f"d{name}" for name in positional(forward)]
     return gather(names, "exact", describe(shapes), failures())
@@ -106,16 +113,13 @@ def general_size(
 
     def failures() -> Iterator[tuple[str, str]]:
         for size in sizes:
-            args, dy, y, gradients = run(forward, backward, derivation.shapes(size))
-            arrays = dict(zip(positional(forward), args, strict=True)) | {"dy": dy}
-            shipped = {"y": y}
-            for name, gradient in zip(positional(forward), gradients, strict=True):
-                shipped[f"d{name}"] = gradient
+            ran = run(forward, backward, derivation.shapes(size), **derivation.keywords)
+            shipped = {"y": ran.y} | {f"d{name}": g for name, g in ran.gradients.items()}
             derived = {"y": derivation.y} | derivation.gradients
             for name, expr in derived.items():
                 theirs = np.empty(shipped[name].shape, dtype=object)
                 for entry, place in enumerate(np.ndindex(theirs.shape)):
-                    theirs[place] = at_size(expr, size, entry, arrays)
+                    theirs[place] = at_size(expr, size, entry, ran.arrays)
                 yield name, first_difference(shipped[name], theirs)
 
     how = "the derivation at N = " + ", ".join(map(str, sizes))

@@ -1,0 +1,96 @@
+"""Group and instance normalization: statistics of each sample, over groups of channels."""
+
+import math
+from typing import NamedTuple
+
+from normlib.layers.batch import batch_axes, check_channels, per_channel
+from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
+from normlib.layers.guard import check_shape
+
+
+class GroupNormCache(NamedTuple):
+    standardized: StandardizeCache  # xhat (N, groups, values), rstd (N, groups, 1)
+    gamma: Array  # (C,)
+    shape: tuple[int, ...]  # of x
+
+
+def check_groups(x: Array, groups: int) -> None:
+    if not isinstance(groups, int) or isinstance(groups, bool) or groups < 1:
+        raise ValueError(f"groups must be a whole number of at least 1, but {groups!r} came")
+    if x.shape[1] % groups:
+        raise ValueError(
+            f"groups must divide the number of channels of x {tuple(x.shape)}, but {groups} came; "
+            f"try one of {[g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]}"
+        )
+
+
+def group_norm(
+    x: Array, gamma: Array, beta: Array, *, groups: int, eps: float = 1e-5
+) -> tuple[Array, GroupNormCache]:
+    """Group normalization: neighbouring channels of one sample share their statistics.
+
+    y = gamma · xhat + beta,   xhat = (x - mean) / sqrt(var + eps)
+
+    mean and var (the biased one) are taken per sample over the C / groups channels of a group
+    and all positions.
+
+    Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,), one for each channel.
+    Errors: ValueError for shapes that do not fit, integers, no values, a negative `eps`, or
+    `groups` that do not divide C.
+    Source: Wu and He (2018), equations 1 to 7; chapter "Normalize groups of channels".
+    """
+    check_channels(x, gamma=gamma, beta=beta)
+    check_groups(x, groups)
+    rows = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
+    xhat, standardized = standardize(rows, axes=(2,), eps=eps)
+    y = per_channel(gamma, x) * xhat.reshape(x.shape) + per_channel(beta, x)
+    return y, GroupNormCache(standardized, gamma, tuple(x.shape))
+
+
+def group_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array, Array]:
+    """The gradients dx, dgamma, dbeta from the upstream gradient `dy`.
+
+    dbeta = sum(dy),   dgamma = sum(dy · xhat),
+    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,   means over the group
+
+    Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
+    Errors: ValueError if `dy` is not shaped like y.
+    Source: chapter "Normalize groups of channels".
+    """
+    standardized, gamma, shape = cache
+    check_shape("dy", dy, shape, "that of the forward pass")
+    xhat, axes = standardized.xhat.reshape(shape), batch_axes(dy)
+    dbeta = summed(dy, axes)
+    dgamma = summed(dy * xhat, axes)
+    gamma = per_channel(gamma, dy)
+    d = (gamma * dy).reshape(standardized.xhat.shape)
+    dx = standardize_backward(d, standardized).reshape(shape)
+    return dx, dgamma, dbeta
+
+
+def instance_norm(
+    x: Array, gamma: Array, beta: Array, *, eps: float = 1e-5
+) -> tuple[Array, GroupNormCache]:
+    """Instance normalization: group normalization with one channel a group.
+
+    y = gamma · xhat + beta,   xhat = (x - mean) / sqrt(var + eps)
+
+    mean and var (the biased one) are taken per sample and channel, over all positions. Without
+    spatial axes there is one value, and y is beta.
+
+    Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
+    Errors: ValueError for shapes that do not fit, integers, no positions, negative `eps`.
+    Source: Ulyanov, Vedaldi and Lempitsky (2016); chapter "Normalize groups of channels".
+    """
+    check_channels(x, gamma=gamma, beta=beta)
+    return group_norm(x, gamma, beta, groups=x.shape[1], eps=eps)
+
+
+def instance_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array, Array]:
+    """The gradients dx, dgamma, dbeta: those of group normalization with one channel a group.
+
+    Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
+    Errors: ValueError if `dy` is not shaped like y.
+    Source: chapter "Normalize groups of channels".
+    """
+    return group_norm_backward(dy, cache)
