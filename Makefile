@@ -23,9 +23,9 @@ book: $(READY)  ## build the site from the committed notebooks
 # keep a removed page and an old style sheet. So its memory is dropped in these cases.
 	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml -newer $(BUILD)/ok)" || \
 	  rm -rf $(BUILD)/.doctrees $(BUILD)/html
-	@rm -f $(BUILD)/ok
+	@rm -f $(BUILD)/ok; mkdir -p $(BUILD); touch $(BUILD)/started
 	@$(PY) -c 'from jupyter_book.cli.main import main; main()' build . -q -W -n --keep-going --path-output $(OUT)
-	@touch $(BUILD)/ok
+	@mv $(BUILD)/started $(BUILD)/ok
 	@echo "The site is in $(BUILD)/html. To see it in a browser: make serve"
 
 test: $(READY)  ## verify everything: library, notebooks, site, commands
