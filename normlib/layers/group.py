@@ -89,6 +89,9 @@ def instance_norm(
 def instance_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array, Array]:
     """The gradients dx, dgamma, dbeta: those of group normalization with one channel a group.
 
+    dbeta = sum(dy),   dgamma = sum(dy · xhat),
+    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,   means over positions
+
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
     Source: chapter "Normalize groups of channels".

@@ -32,7 +32,9 @@ def nonzero(scale: Array) -> Array:
 
 
 def fit_standard(x: Array) -> Scaling:
-    """The shift and scale of a z-score: the mean, and the standard deviation (1/n).
+    """The shift and scale of a z-score.
+
+    shift = mean(x),   scale = sqrt(mean((x - shift)²)),   over the samples
 
     Shapes: `x` (samples, features). A constant feature has the scale 1.
     Errors: ValueError for another shape, integers, or no samples.
@@ -45,6 +47,8 @@ def fit_standard(x: Array) -> Scaling:
 
 def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
     """The shift and scale that map each feature onto the interval from `low` to `high`.
+
+    scale = (max(x) - min(x)) / (high - low),   shift = min(x) - low · scale
 
     Shapes: `x` (samples, features). A constant feature has the scale 1, and becomes `low`.
     Errors: ValueError for another shape, integers, no samples, or `high` not above `low`.
@@ -59,7 +63,9 @@ def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
 
 
 def apply_scaling(x: Array, scaling: Scaling) -> Array:
-    """z = (x - shift) / scale, with what was fitted before, on whatever data.
+    """Scale whatever data with what was fitted before.
+
+    z = (x - shift) / scale
 
     Shapes: `x` and z (samples, features).
     Errors: ValueError for another number of features than was fitted, or integers.

@@ -28,7 +28,9 @@ def check_rows(v: Array, squares: Array) -> None:
 def weight_norm(v: Array, g: Array) -> tuple[Array, WeightNormCache]:
     """Weight normalization: each row of weights as a length times a direction.
 
-    w = g · v / |v|,   so that |w| = |g| in every row
+    w = g · v / |v|
+
+    Every row then has the length |g|.
 
     Shapes: `v` and w (out, *rest), rows are taken over all axes but the first; `g` (out,).
     Errors: ValueError for shapes that do not fit, integers, or a row of zeros.
