@@ -68,40 +68,42 @@ def ids(desk):
     return {visit.url: set(visit.ask(checks.IDS)) for visit in desk}
 
 
-def problems(check, visits, *args):
-    return [f"{visit.url}: {line}" for visit in visits for line in check(visit, *args)]
+def assert_none(check, visits, *args):
+    """Assert that a check finds nothing on any page, and list all that it finds."""
+    found = [f"{visit.url}: {line}" for visit in visits for line in check(visit, *args)]
+    assert not found, "\n".join(found)
 
 
 def test_no_page_makes_the_browser_complain(desk, phone):
-    assert problems(checks.console_problems, desk + phone) == []
+    assert_none(checks.console_problems, desk + phone)
 
 
 def test_every_request_of_every_page_succeeds(desk, phone):
-    assert problems(checks.failed_requests, desk + phone) == []
+    assert_none(checks.failed_requests, desk + phone)
 
 
 def test_no_page_asks_another_host_for_anything(desk, phone):
-    assert problems(checks.foreign_requests, desk + phone) == []
+    assert_none(checks.foreign_requests, desk + phone)
 
 
 def test_all_mathematics_is_rendered(desk, phone):
-    assert problems(checks.mathematics_problems, desk + phone) == []
+    assert_none(checks.mathematics_problems, desk + phone)
     assert any(
         visit.ask("() => document.querySelector('mjx-container') !== null") for visit in desk
     )
 
 
 def test_every_image_loads_and_has_an_alternative_text(desk):
-    assert problems(checks.image_problems, desk) == []
+    assert_none(checks.image_problems, desk)
 
 
 def test_every_link_inside_the_site_leads_somewhere(desk, root, folder, ids):
-    assert problems(checks.link_problems, desk, root, folder, ids) == []
+    assert_none(checks.link_problems, desk, root, folder, ids)
 
 
 def test_text_is_legible_in_light_and_dark(desk, phone):
     assert all(visit.ask("() => document.querySelector('article p') !== null") for visit in desk)
-    assert problems(checks.contrast_problems, desk + phone) == []
+    assert_none(checks.contrast_problems, desk + phone)
 
 
 def test_light_and_dark_have_different_grounds(desk, phone):
@@ -121,7 +123,7 @@ def test_the_button_changes_the_theme(browser, root):
 
 
 def test_no_page_scrolls_sideways_on_a_phone(phone):
-    assert problems(checks.width_problems, phone) == []
+    assert_none(checks.width_problems, phone)
 
 
 def phrase(path):
