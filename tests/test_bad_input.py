@@ -1,0 +1,372 @@
+"""Every public function refuses every kind of bad input, and says what to do instead.
+
+Each message has three parts: what must be, what came ("but … came" or "but its … is"), and,
+after a semicolon, the likely mend.
+"""
+
+import inspect
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from cases import batch_norm_args, inference_args
+
+import normlib
+from normlib import verify
+from normlib.verify import autograd, numeric
+
+rng = np.random.default_rng(0)
+X, GAMMA, BETA = batch_norm_args((4, 3), rng)
+MEAN, VAR = inference_args((4, 3), rng)[1:3]
+DY = rng.standard_normal((4, 3))
+BN_CACHE = normlib.batch_norm(X, GAMMA, BETA)[1]
+INFERENCE_CACHE = normlib.batch_norm_inference(X, MEAN, VAR, GAMMA, BETA)[1]
+STANDARDIZE_CACHE = normlib.standardize(X, axes=(0,), eps=1e-5)[1]
+
+LN_CACHE = normlib.layer_norm(X, GAMMA, BETA)[1]
+RMS_CACHE = normlib.rms_norm(X, GAMMA)[1]
+GROUP_CACHE = normlib.group_norm(X, GAMMA, BETA, groups=3)[1]
+MEAN_ONLY_CACHE = normlib.mean_only_batch_norm(X, BETA)[1]
+G, U = rng.standard_normal((2, 4))  # X has four rows
+WEIGHT_CACHE = normlib.weight_norm(X, G)[1]
+SPECTRAL_CACHE = normlib.spectral_norm(X, U, GAMMA)[1]
+SCALING = normlib.fit_standard(X)
+
+GOOD = {  # for each public function, arguments that it takes
+    "batch_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "eps": 1e-5},
+    "batch_norm_backward": {"dy": DY, "cache": BN_CACHE},
+    "batch_norm_inference": {
+        "x": X, "mean": MEAN, "var": VAR, "gamma": GAMMA, "beta": BETA, "eps": 1e-5,
+    },
+    "batch_norm_inference_backward": {"dy": DY, "cache": INFERENCE_CACHE},
+    "standardize": {"x": X, "axes": (0,), "eps": 1e-5},
+    "standardize_backward": {"dxhat": DY, "cache": STANDARDIZE_CACHE},
+    "update_running": {"mean": MEAN, "var": VAR, "x": X, "momentum": 0.1},
+    "layer_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "eps": 1e-5},
+    "layer_norm_backward": {"dy": DY, "cache": LN_CACHE},
+    "rms_norm": {"x": X, "gamma": GAMMA, "eps": 1e-6},
+    "rms_norm_backward": {"dy": DY, "cache": RMS_CACHE},
+    "group_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "groups": 3, "eps": 1e-5},
+    "group_norm_backward": {"dy": DY, "cache": GROUP_CACHE},
+    "instance_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "eps": 1e-5},
+    "instance_norm_backward": {"dy": DY, "cache": GROUP_CACHE},
+    "mean_only_batch_norm": {"x": X, "beta": BETA},
+    "mean_only_batch_norm_backward": {"dy": DY, "cache": MEAN_ONLY_CACHE},
+    "weight_norm": {"v": X, "g": G},
+    "weight_norm_backward": {"dw": DY, "cache": WEIGHT_CACHE},
+    "power_iteration": {"w": X, "u": U, "v": GAMMA, "iterations": 2},
+    "spectral_norm": {"w": X, "u": U, "v": GAMMA},
+    "spectral_norm_backward": {"dwbar": DY, "cache": SPECTRAL_CACHE},
+    "fit_standard": {"x": X},
+    "fit_min_max": {"x": X, "low": -1.0, "high": 1.0},
+    "apply_scaling": {"x": X, "scaling": SCALING},
+}  # fmt: skip
+
+# For each argument: what comes instead, and pieces of the message beside the argument's name.
+NOT_AN_ARRAY = [
+    (None, ["must be an array", "a NoneType came", "numpy.asarray("]),
+    (1.5, ["must be an array", "a float came", "numpy.asarray("]),
+    ([[1.0, 2.0, 3.0]] * 4, ["must be an array", "a list came", "numpy.asarray("]),
+    (np.ones((4, 3), int), ["floating-point", "dtype is int64", "astype(float)"]),
+    (np.ones((4, 3), bool), ["floating-point", "dtype is bool", "astype(float)"]),
+    (np.full((4, 3), "a"), ["floating-point", "dtype is <U1", "astype(float)"]),
+    (torch.ones(4, 3, dtype=torch.int32), ["floating-point", "torch.int32", "double()"]),
+]
+BATCH = [
+    *NOT_AN_ARRAY,
+    (X[0], ["(N, C, *spatial)", "(3,) came", "leading axis"]),
+    (np.float64(1), ["(N, C, *spatial)", "() came"]),
+]
+EMPTY = [
+    (X[:0], ["at least one value", "(0, 3)", "leave empty batches out"]),
+    (np.zeros((2, 3, 0)), ["at least one value", "(2, 3, 0)"]),
+]
+CHANNELS = [
+    *NOT_AN_ARRAY,
+    (GAMMA[:2], ["(3,)", "one value for each channel of x (4, 3)", "(2,) came", "order"]),
+    (GAMMA[None], ["(3,)", "(1, 3) came", "reshape"]),
+    (np.array(1.0), ["(3,)", "() came"]),
+    (GAMMA[:0], ["(3,)", "(0,) came"]),
+]
+UPSTREAM = [
+    *NOT_AN_ARRAY,
+    (DY[:3], ["(4, 3)", "that of the forward pass", "(3, 3) came"]),
+    (DY.T, ["(4, 3)", "(3, 4) came"]),
+    (DY[..., None], ["(4, 3)", "(4, 3, 1) came"]),
+    (BN_CACHE, ["must be an array", "a BatchNormCache came"]),
+]
+NUMBER = [
+    (None, ["must be a number", "None came"]),
+    (True, ["must be a number", "True came"]),
+    ("1e-5", ["must be a number", "'1e-5' came"]),
+    ([1e-5], ["must be a number", "[1e-05] came"]),
+    (np.array(-1.0), ["must be a number", "array(-1.) came"]),
+    (-1e-5, ["between 0.0 and", "-1e-05 came", "sign"]),
+    (np.float32(-1), ["between 0.0 and", "-1.0 came"]),
+    (float("nan"), ["between 0.0 and", "nan came"]),
+    (float("inf"), ["between 0.0 and", "inf came"]),
+]
+VARIANCE = [
+    (-VAR, ["must not be negative", f"{-VAR.max():.3g}", "swapped"]),
+    (-VAR.astype(np.float32), ["must not be negative"]),
+]
+AXES = [
+    ((), ["at least one axis", "(4, 3)", "() came"]),
+    (2, ["-2 to 1", "(2,) came"]),
+    ((0, -3), ["-2 to 1", "(0, -3) came"]),
+    ((0, 0), ["must differ", "(0, 0) came", "each once"]),
+    ((0, -2), ["must differ", "each once"]),
+    (None, ["integer", "None came"]),
+    ("0", ["integer", "'0' came"]),
+    ((0.5,), ["integer", "(0.5,) came"]),
+    (True, ["integer", "True came"]),
+]
+
+
+FEATURES = [
+    *NOT_AN_ARRAY,
+    (GAMMA[:2], ["(3,)", "the last axes of x (4, 3)", "(2,) came"]),
+    (np.array(1.0), ["() came"]),
+    (np.ones((2, 4, 3)), ["(4, 3)", "(2, 4, 3) came"]),
+]
+SAMPLES = [
+    *NOT_AN_ARRAY,
+    (X[0], ["(samples, features)", "(3,) came", "leading axis"]),
+    (X[..., None], ["(samples, features)", "(4, 3, 1) came", "reshape"]),
+    EMPTY[0],
+]
+MATRIX = [*NOT_AN_ARRAY, (X[0], ["(out, *rest)", "(3,) came"])]
+ROWS = [*NOT_AN_ARRAY, (GAMMA, ["(4,)", "each row", "(3,) came"])]
+COLUMNS = [*NOT_AN_ARRAY, (U, ["(3,)", "each column", "(4,) came"])]
+COUNT = [
+    (value, ["whole number of at least 1", f"{value!r} came"])
+    for value in (0, -1, 1.0, True, None, "3")
+]
+
+
+def wrong_caches(name: str, others: list) -> list:
+    return [(other, [name, f"{type(other).__name__} came", "(dy, cache)"]) for other in others]
+
+
+BAD = {
+    "batch_norm": {"x": BATCH + EMPTY, "gamma": CHANNELS, "beta": CHANNELS, "eps": NUMBER},
+    "batch_norm_backward": {
+        "dy": UPSTREAM,
+        "cache": wrong_caches("BatchNormCache", [None, X, (X,), INFERENCE_CACHE]),
+    },
+    "batch_norm_inference": {
+        "x": BATCH, "mean": CHANNELS, "var": CHANNELS + VARIANCE, "gamma": CHANNELS,
+        "beta": CHANNELS, "eps": NUMBER,
+    },
+    "batch_norm_inference_backward": {
+        "dy": UPSTREAM,
+        "cache": wrong_caches("BatchNormInferenceCache", [None, X, (X,), BN_CACHE]),
+    },
+    "standardize": {"x": [*NOT_AN_ARRAY, EMPTY[0]], "axes": AXES, "eps": NUMBER},
+    "standardize_backward": {
+        "dxhat": UPSTREAM,
+        "cache": wrong_caches("StandardizeCache", [None, X, (X,), BN_CACHE]),
+    },
+    "update_running": {
+        "mean": CHANNELS,
+        "var": CHANNELS + VARIANCE,
+        "x": [*BATCH, *EMPTY, (X[:1], ["at least 2 values", "(1, 3)", "larger batch"])],
+        "momentum": [*NUMBER, (1.5, ["between 0.0 and 1.0", "1.5 came"])],
+    },
+    "layer_norm": {
+        "x": [*NOT_AN_ARRAY, (np.float64(1), ["() came"])],
+        "gamma": [*FEATURES, (np.ones((4, 3)), ["that of gamma", "(3,) came"])],
+        "beta": [*FEATURES, (np.ones((4, 3)), ["that of gamma", "(4, 3) came"])],
+        "eps": NUMBER,
+    },
+    "layer_norm_backward": {
+        "dy": UPSTREAM, "cache": wrong_caches("LayerNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "rms_norm": {"x": NOT_AN_ARRAY, "gamma": FEATURES, "eps": NUMBER},
+    "rms_norm_backward": {
+        "dy": UPSTREAM, "cache": wrong_caches("RMSNormCache", [None, X, (X,), LN_CACHE]),
+    },
+    "group_norm": {
+        "x": BATCH, "gamma": CHANNELS, "beta": CHANNELS, "eps": NUMBER,
+        "groups": [*COUNT, (2, ["divide", "(4, 3)", "2 came", "[1, 3]"])],
+    },
+    "group_norm_backward": {
+        "dy": UPSTREAM, "cache": wrong_caches("GroupNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "instance_norm": {
+        "x": [*BATCH, (np.zeros((2, 3, 0)), ["at least one value", "leave empty"])],
+        "gamma": CHANNELS, "beta": CHANNELS, "eps": NUMBER,
+    },
+    "instance_norm_backward": {
+        "dy": UPSTREAM, "cache": wrong_caches("GroupNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "mean_only_batch_norm": {"x": BATCH + EMPTY, "beta": CHANNELS},
+    "mean_only_batch_norm_backward": {
+        "dy": UPSTREAM,
+        "cache": wrong_caches("MeanOnlyBatchNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "weight_norm": {
+        "v": [*MATRIX, (X * [[0.0], [1], [1], [1]], ["direction", "row of zeros", "random"])],
+        "g": ROWS,
+    },
+    "weight_norm_backward": {
+        "dw": UPSTREAM, "cache": wrong_caches("WeightNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "power_iteration": {"w": MATRIX, "u": ROWS, "v": COLUMNS, "iterations": COUNT},
+    "spectral_norm": {
+        "w": [*MATRIX, (X[:, :0], ["empty", "(4, 0)"])], "u": ROWS, "v": COLUMNS,
+    },
+    "spectral_norm_backward": {
+        "dwbar": UPSTREAM, "cache": wrong_caches("SpectralNormCache", [None, X, (X,), BN_CACHE]),
+    },
+    "fit_standard": {"x": SAMPLES},
+    "fit_min_max": {
+        "x": SAMPLES,
+        "low": [(1.0, ["high", "1.0"]), (float("nan"), ["nan"]), ("a", ["number", "'a'"])],
+        "high": [(-1.0, ["above low", "-1.0"]), (float("inf"), ["inf"]), (None, ["number"])],
+    },
+    "apply_scaling": {
+        "x": [*NOT_AN_ARRAY, (X[:, :2], ["(2,)", "(3,)"])],
+        "scaling": [(None, ["Scaling", "NoneType came", "fit_"]), (X, ["Scaling", "ndarray"])],
+    },
+}  # fmt: skip
+
+CASES = [
+    pytest.param(function, argument, *case, id=f"{function}-{argument}-{number}")
+    for function, arguments in BAD.items()
+    for argument, cases in arguments.items()
+    for number, case in enumerate(cases)
+]
+
+
+@pytest.mark.parametrize(("function", "argument", "value", "pieces"), CASES)
+def test_bad_input_is_refused_with_what_must_be_what_came_and_a_mend(
+    function, argument, value, pieces
+):
+    with pytest.raises(ValueError) as raised:
+        getattr(normlib, function)(**GOOD[function] | {argument: value})
+    message = str(raised.value)
+    assert re.match(r"\S+ must .+, but .+; .+", message), message
+    assert argument in message
+    for piece in pieces:
+        assert piece in message
+
+
+def test_every_public_function_and_each_of_its_arguments_is_in_the_table():
+    for name in normlib.__all__:
+        parameters = set(inspect.signature(getattr(normlib, name)).parameters)
+        if name == "standardize":
+            parameters.remove("center")  # a switch; anything is true or false
+        assert set(BAD[name]) == parameters, name
+        getattr(normlib, name)(**GOOD[name])  # and what is called good is accepted
+
+
+# The witnesses. Each is given the same bad problem; verify.backward gives it to all.
+
+PAIR = normlib.batch_norm, normlib.batch_norm_backward
+WITNESSES = {
+    "verify.backward": verify.backward,
+    "complex_step": lambda *a, **k: verify.complex_step(verify.Problem(*a, **k)),
+    "central_differences": lambda *a, **k: verify.central_differences(verify.Problem(*a, **k)),
+    "properties": lambda *a, **k: verify.properties(verify.Problem(*a, **k)),
+    "autograd": lambda *a, **k: autograd.backpropagation(verify.Problem(*a, **k)),
+    "second_order": lambda *a, **k: autograd.second_order(verify.Problem(*a, **k)),
+}
+
+
+def problem(**changes) -> dict:
+    good = {"forward": PAIR[0], "backward": PAIR[1], "args": (X, GAMMA, BETA)}
+    return good | {"rng": np.random.default_rng(0)} | changes
+
+
+def returns(change) -> dict:
+    """A backward whose three gradients are changed."""
+    return {"backward": lambda dy, cache: change(normlib.batch_norm_backward(dy, cache))}
+
+
+BAD_PROBLEMS = {
+    "a seed for rng": ({"rng": 0}, ["rng", "Generator", "int came", "default_rng"]),
+    "no rng": ({"rng": None}, ["rng", "Generator", "NoneType came", "default_rng"]),
+    "an old RandomState": (
+        {"rng": np.random.RandomState(0)},
+        ["rng", "Generator", "RandomState came", "default_rng"],
+    ),
+    "float32": (
+        {"args": (X, GAMMA.astype(np.float32), BETA)},
+        ["gamma", "float64", "float32 came", "asarray(gamma"],
+    ),
+    "integers": ({"args": (X, GAMMA, np.ones(3, int))}, ["beta", "float64", "int64 came"]),
+    "a list": ({"args": (X.tolist(), GAMMA, BETA)}, ["x", "float64", "list came", "asarray(x"]),
+    "a tensor": ({"args": (torch.tensor(X), GAMMA, BETA)}, ["x", "NumPy", "torch.float64 came"]),
+    "too few arguments": (
+        {"args": (X, GAMMA)},
+        ["args", "['x', 'gamma', 'beta']", "2 came", "functools.partial"],
+    ),
+    "too many arguments": (
+        {"args": (X, GAMMA, BETA, np.array(1e-5))},
+        ["args", "4 came", "functools.partial"],
+    ),
+    "eps as an argument": (
+        {"forward": lambda x, gamma, beta, eps=1e-5: PAIR[0](x, gamma, beta, eps=eps)},
+        ["args", "'eps'", "3 came", "functools.partial"],
+    ),
+    "an unknown name in zero": (
+        {"zero": ("x", "dx")},
+        ["zero", "['x', 'gamma', 'beta']", "dx", "came"],
+    ),
+    "a shape that the layer refuses": ({"args": (X, GAMMA[:2], BETA)}, ["gamma", "(2,) came"]),
+}
+BAD_BACKWARDS = {
+    "one gradient too few": (returns(lambda g: g[:2]), ["backward", "2 came"]),
+    "one too many": (returns(lambda g: (*g, g[2])), ["backward", "4 came"]),
+    "a list of gradients": (returns(list), ["backward", "tuple", "list"]),
+    "no tuple": (returns(lambda g: g[0]), ["backward", "tuple", "ndarray"]),
+    "None for a gradient": (returns(lambda g: (g[0], None, g[2])), ["dgamma", "NoneType"]),
+    "a forward without a cache": (
+        {"forward": lambda x, gamma, beta: PAIR[0](x, gamma, beta)[0]},
+        ["forward", "y, cache"],
+    ),
+}
+
+
+@pytest.mark.parametrize("witness", WITNESSES)
+@pytest.mark.parametrize("case", BAD_PROBLEMS | BAD_BACKWARDS)
+def test_a_bad_problem_is_refused_by_every_witness(witness, case):
+    changes, pieces = (BAD_PROBLEMS | BAD_BACKWARDS)[case]
+    with pytest.raises(ValueError) as raised:
+        WITNESSES[witness](**problem(**changes))
+    message = str(raised.value)
+    assert re.search(r" must .+, (but|for) .+; .+", message), message
+    for piece in pieces:
+        assert piece in message
+
+
+def test_rng_cannot_be_left_out():
+    with pytest.raises(TypeError, match="rng"):
+        verify.backward(*PAIR, (X, GAMMA, BETA))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "pieces"),
+    [
+        ((((3, 2), (2,)),), ["shapes", "'beta'", "((3, 2), (2,)) came"]),
+        (((3, 2), (2,), (2,)), ["shapes", "for each of", "(3, 2) came"]),
+        ((((3, 2), (3,), (2,)),), ["gamma", "(3,) came"]),
+    ],
+    ids=["one shape missing", "one pair of brackets missing", "refused by the layer"],
+)
+def test_bad_shapes_for_the_exact_witness_are_refused(shapes, pieces):
+    for call in (
+        partial(verify.exact, *PAIR, shapes),
+        partial(verify.backward, **problem(), shapes=shapes),
+    ):
+        with pytest.raises(ValueError) as raised:
+            call()
+        for piece in pieces:
+            assert piece in str(raised.value)
+
+
+def test_the_module_of_bounds_is_the_one_the_witnesses_use():
+    assert autograd.ROUNDING is numeric.ROUNDING

@@ -1,0 +1,97 @@
+"""The bounds of the numeric witnesses lie far above honest rounding and far below planted errors.
+
+An honest run is batch norm itself. Its rounding grows with mean / deviation, for x has no more
+digits than a double holds; up to 1e3 a factor of 10 is left, and up to 1e4 the layer passes.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from cases import batch_norm_args
+
+from normlib import batch_norm, batch_norm_backward, verify
+from normlib.verify import autograd, evidence, numeric
+from normlib.verify.planted import planted_errors
+
+NUMERIC = {
+    "forward": (numeric.ROUNDING, lambda p, e: autograd.forward(p)),
+    "complex step": (numeric.ROUNDING, lambda p, e: numeric.complex_step(p)),
+    "central differences": (numeric.CENTRAL, lambda p, e: numeric.central_differences(p)),
+    "autograd": (numeric.ROUNDING, lambda p, e: autograd.backpropagation(p)),
+    "second order": (numeric.ROUNDING, lambda p, e: autograd.second_order(p)),
+    "properties": (numeric.ROUNDING, lambda p, e: numeric.properties(p, e["flat"])),
+}
+SHAPES = [(3, 2), (4, 3), (7, 2), (2, 2, 4), (1, 2, 2, 3)]
+OFFSETS, SCALES = (0.0, 3.0, 100.0), (1e-2, 1.0, 1e2)
+
+
+def run(pair, shape, seed, offset=0.0, scale=1.0, near_zero=False) -> dict[str, list[verify.Check]]:
+    """What each numeric witness says."""
+    rng = np.random.default_rng(seed)
+    x, gamma, beta = batch_norm_args(shape, rng, offset, scale)
+    if near_zero:
+        gamma = gamma * 10 ** rng.uniform(-5, 0, gamma.shape)
+    facts = evidence.batch_norm(len(shape))
+    problem = verify.Problem(*pair, (x, gamma, beta), rng, facts["reference"])
+    return {name: call(problem, facts) for name, (_, call) in NUMERIC.items()}
+
+
+@pytest.fixture(scope="module")
+def honest() -> list[tuple[float, dict[str, list[verify.Check]]]]:
+    """For many honest runs, mean / deviation and what the witnesses say."""
+    pair = batch_norm, batch_norm_backward
+    grid = itertools.product(SHAPES, OFFSETS, SCALES, (False, True))
+    runs = [
+        (offset / scale, run(pair, shape, seed, offset, scale, near_zero))
+        for seed, (shape, offset, scale, near_zero) in enumerate(grid)
+    ]
+    large = [(0.0, run(pair, (16, 32), seed, near_zero=seed == 91)) for seed in (90, 91)]
+    return runs + large
+
+
+@pytest.mark.parametrize("witness", NUMERIC)
+def test_ten_times_the_worst_honest_error_stays_below_the_bound(honest, witness):
+    worst = max(c.error for far, said in honest for c in said[witness] if far <= 1e3)
+    assert 10 * worst < NUMERIC[witness][0]
+
+
+@pytest.mark.parametrize("witness", NUMERIC)
+def test_no_honest_run_is_red_even_with_a_mean_of_1e4_deviations(honest, witness):
+    assert max(far for far, _ in honest) == 1e4
+    assert [c for _, said in honest for c in said[witness] if c.failure] == []
+
+
+@pytest.fixture(scope="module")
+def caught() -> dict[str, list[tuple[str, float]]]:
+    """For each numeric witness, the planted errors that it catches, and how large it finds them."""
+    found = {name: [] for name in NUMERIC}
+    for error in planted_errors(batch_norm, batch_norm_backward):
+        for seed, shape in enumerate([(5, 3), (3, 2, 3)]):
+            for name, checks in run(error[1:3], shape, seed).items():
+                if any(c.failure for c in checks):
+                    found[name].append((error.name, max(c.error for c in checks if c.failure)))
+    return found
+
+
+@pytest.mark.parametrize("witness", NUMERIC)
+def test_the_smallest_planted_error_that_is_caught_is_ten_times_the_bound_or_more(caught, witness):
+    assert caught[witness]
+    name, smallest = min(caught[witness], key=lambda pair: pair[1])
+    assert smallest >= 10 * NUMERIC[witness][0], name
+
+
+def test_the_optimal_step_of_theory_beats_steps_ten_times_longer_and_shorter():
+    """For sin, whose third derivative is its first with a sign, over its natural unit of 1."""
+    at = np.linspace(-1.0, 1.0, 201)
+    h = numeric.central_step(at) / numeric.spread(at)
+
+    def worst(step: float) -> float:
+        slopes = [
+            numeric.central_gradient(lambda a: np.sin(a[0]), np.array([v]), step)[0] for v in at
+        ]
+        return float(np.abs(slopes - np.cos(at)).max())
+
+    assert worst(h) < worst(10 * h) / 10  # truncation grows like the square
+    assert worst(h) < worst(h / 10) / 2  # rounding grows like the inverse
+    assert worst(h) < numeric.EPSILON ** (2 / 3) * 3  # what theory predicts, times a few

@@ -1,0 +1,359 @@
+"""Batch norm and its core: numbers by hand, torch's own layer, and the edges of floating point."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+from cases import batch_norm_args, inference_args
+from numpy.testing import assert_allclose, assert_array_equal
+from torch.nn import functional
+
+from normlib import (
+    batch_norm,
+    batch_norm_backward,
+    batch_norm_inference,
+    batch_norm_inference_backward,
+    standardize,
+    standardize_backward,
+    update_running,
+)
+
+SHAPES = [
+    (4, 3), (2, 5), (9, 1), (4, 3, 5), (1, 3, 5), (4, 3, 1), (6, 1, 1),
+    (2, 3, 4, 5), (2, 3, 1, 4), (1, 2, 3, 1), (1, 1, 1, 2), (2, 3, 2, 1, 2), (1, 1, 2, 3, 2),
+]  # fmt: skip
+
+
+def flat_arrays(value) -> list[np.ndarray]:
+    """The arrays in nested caches."""
+    if isinstance(value, tuple):
+        return [a for part in value for a in flat_arrays(part)]
+    return [value] if isinstance(value, np.ndarray) else []
+
+
+# Numbers by hand. With eps = 1/3 the variance 2/3 of 1, 2, 3 becomes 1, and all is rational.
+# Two ulps are allowed wherever a third or a square root enters.
+TWO_ULPS = {"rtol": 5e-16, "atol": 5e-16}
+
+
+def test_batch_norm_of_1_2_3_has_the_values_found_by_hand():
+    x, dy = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [6.0]])
+    y, cache = batch_norm(x, np.array([2.0]), np.array([10.0]), eps=1 / 3)
+    dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+    assert_allclose(y, [[8.0], [10.0], [12.0]], **TWO_ULPS)
+    # d = 2 dy = 2, 4, 12 with mean 6; mean(d xhat) = 10/3
+    assert_allclose(dx, [[-2 / 3], [-2.0], [8 / 3]], rtol=2e-15)
+    assert_allclose((dgamma, dbeta), ([5.0], [9.0]), **TWO_ULPS)
+
+
+def test_at_eps_zero_batch_norm_of_1_2_3_projects_to_1_minus2_1():
+    x, dy = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [6.0]])
+    y, cache = batch_norm(x, np.array([2.0]), np.array([10.0]), eps=0.0)
+    root = np.sqrt(1.5)  # one over the root of 2/3
+    assert_allclose(y[:, 0], [10 - 2 * root, 10, 10 + 2 * root], **TWO_ULPS)
+    assert_allclose(batch_norm_backward(dy, cache)[0][:, 0], [root, -2 * root, root], rtol=4e-15)
+
+
+def test_channels_do_not_mix_and_positions_count_as_samples():
+    x = np.array([[[1.0, 2.0]], [[3.0, 2.0]]]).repeat(2, axis=1)  # (2, 2, 2): 1, 2, 3, 2 twice
+    x[:, 1] *= 10
+    y, cache = batch_norm(x, np.array([1.0, 2.0]), np.array([0.0, 5.0]), eps=0.5)
+    # channel 0: mean 2, variance 1/2, plus 1/2 is 1; channel 1: variance 50
+    assert_allclose(y[:, 0], [[-1.0, 0.0], [1.0, 0.0]], **TWO_ULPS)
+    apart = 2 * 10 / np.sqrt(50.5)
+    assert_allclose(y[:, 1], [[5 - apart, 5.0], [5 + apart, 5.0]], **TWO_ULPS)
+    dy = np.zeros(x.shape)
+    dy[0, 0, 0] = 4.0
+    dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+    # d - mean(d) = 3, -1, -1, -1; mean(d xhat) = -1
+    assert_allclose(dx[:, 0], [[2.0, -1.0], [0.0, -1.0]], **TWO_ULPS)
+    assert_array_equal(dx[:, 1], np.zeros((2, 2)))
+    assert_allclose((dgamma, dbeta), ([-4.0, 0.0], [4.0, 0.0]), **TWO_ULPS)
+
+
+def test_inference_has_the_values_found_by_hand():
+    one = [np.array([v]) for v in (1.0, 3.0, 4.0, 1.0)]  # mean, var, gamma, beta
+    y, cache = batch_norm_inference(np.array([[3.0], [5.0]]), *one, eps=1.0)
+    assert_array_equal(y, [[5.0], [9.0]])
+    gradients = batch_norm_inference_backward(np.array([[1.0], [3.0]]), cache)
+    for ours, by_hand in zip(
+        gradients, ([[2.0], [6.0]], [-8.0], [-3.5], [7.0], [4.0]), strict=True
+    ):
+        assert_array_equal(ours, by_hand)
+
+
+def test_without_centring_standardize_divides_by_the_root_mean_square():
+    xhat, cache = standardize(np.array([1.0, 7.0]), axes=(0,), eps=0.0, center=False)
+    assert_allclose(xhat, [0.2, 1.4], **TWO_ULPS)  # the mean square is 25
+    assert_allclose(standardize_backward(np.array([5.0, 10.0]), cache), [0.7, -0.1], rtol=4e-15)
+
+
+def test_running_statistics_move_by_momentum_towards_the_unbiased_variance():
+    x = np.array([[1.0], [2.0], [3.0]])  # mean 2, unbiased variance 1
+    mean, var = update_running(np.array([10.0]), np.array([5.0]), x, momentum=0.25)
+    assert_array_equal(mean, [8.0])
+    assert_array_equal(var, [4.0])
+
+
+# Agreement with torch. The errors are relative to the largest of the terms that cancel.
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_batch_norm_and_its_gradients_agree_with_torchs_own_layer(shape):
+    rng = np.random.default_rng(sum(shape))
+    args, dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
+    y, cache = batch_norm(*args)
+    x, gamma, beta = (torch.tensor(a, requires_grad=True) for a in args)
+    theirs = functional.batch_norm(x, None, None, gamma, beta, training=True, eps=1e-5)
+    expected = torch.autograd.grad(theirs, (x, gamma, beta), torch.tensor(dy))
+    xhat, rstd, axes, _ = cache.standardized
+    terms = [
+        (rstd * np.abs(dy)).max() * np.abs(args[1]).max(),
+        np.abs(dy * xhat).sum(axis=axes).max(),
+        np.abs(dy).sum(axis=axes).max(),
+    ]
+    size = np.abs(xhat).max() * np.abs(args[1]).max() + np.abs(args[2]).max()
+    assert np.abs(y - theirs.detach().numpy()).max() <= 1e-10 * size
+    for ours, other, term in zip(batch_norm_backward(dy, cache), expected, terms, strict=True):
+        assert ours.shape == tuple(other.shape)
+        assert np.abs(ours - other.numpy()).max() <= 1e-10 * term
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (1, 3), (1, 1)])
+def test_inference_and_its_five_gradients_agree_with_torch(shape):
+    rng = np.random.default_rng(sum(shape))
+    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
+    y, cache = batch_norm_inference(*args)
+    tensors = [torch.tensor(a, requires_grad=True) for a in args]
+    with torch.no_grad():
+        own = functional.batch_norm(*tensors, training=False, eps=1e-5)
+    # torch's own layer gives no gradient for the statistics, so the formula is written out
+    x, mean, var, gamma, beta = tensors
+    at = (1, -1, *[1] * (len(shape) - 2))
+    written = (x - mean.view(at)) / torch.sqrt(var.view(at) + 1e-5) * gamma.view(at) + beta.view(at)
+    expected = torch.autograd.grad(written, tensors, torch.tensor(dy))
+    assert_allclose(y, own.numpy(), rtol=0, atol=1e-10)  # all numbers here are of size 1
+    for ours, other in zip(batch_norm_inference_backward(dy, cache), expected, strict=True):
+        assert_allclose(ours, other.numpy(), rtol=0, atol=1e-10 * dy.size)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (-1,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("center", [True, False])
+def test_standardize_agrees_with_autograd_over_any_axes(axes, center):
+    rng = np.random.default_rng(7)
+    x, dxhat = rng.standard_normal((2, 4, 5, 3, 4))  # two arrays of (4, 5, 3, 4)
+    xhat, cache = standardize(x, axes=axes, eps=1e-3, center=center)
+    t = torch.tensor(x, requires_grad=True)
+    c = t - t.mean(axes, keepdim=True) if center else t
+    theirs = c / torch.sqrt((c * c).mean(axes, keepdim=True) + 1e-3)
+    (dx,) = torch.autograd.grad(theirs, t, torch.tensor(dxhat))
+    assert_allclose(xhat, theirs.detach().numpy(), rtol=0, atol=1e-12 * np.abs(xhat).max())
+    size = (cache.rstd * np.abs(dxhat)).max()
+    assert_allclose(standardize_backward(dxhat, cache), dx.numpy(), rtol=0, atol=1e-10 * size)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.01, 0.1, 0.9, 1.0])
+@pytest.mark.parametrize("shape", [(6, 3), (1, 3, 4), (2, 3, 1, 1), (4, 3, 2, 5)])
+def test_running_statistics_follow_torchs_over_several_batches(shape, momentum):
+    rng = np.random.default_rng(3)
+    mean, var = np.zeros(3), np.ones(3)
+    their_mean, their_var = torch.zeros(3).double(), torch.ones(3).double()
+    for _ in range(5):
+        x = rng.normal(2.0, 3.0, shape)
+        mean, var = update_running(mean, var, x, momentum=momentum)
+        functional.batch_norm(
+            torch.tensor(x), their_mean, their_var, training=True, momentum=momentum
+        )
+    # statistics of size 10: a hundred roundings are allowed
+    assert_allclose(mean, their_mean.numpy(), rtol=0, atol=2e-13)
+    assert_allclose(var, their_var.numpy(), rtol=0, atol=2e-13)
+
+
+# The number systems.
+
+
+def calls(args, dy) -> dict:
+    """What every public function gives for these numbers, called with the same five arguments."""
+    x, mean, var, gamma, beta = args
+    y, cache = batch_norm(x, gamma, beta)
+    y_inference, inference_cache = batch_norm_inference(x, mean, var, gamma, beta)
+    xhat, standardized = standardize(x, axes=(1,), eps=1e-5)
+    return {
+        "batch_norm": (y,),
+        "batch_norm_backward": batch_norm_backward(dy, cache),
+        "batch_norm_inference": (y_inference,),
+        "batch_norm_inference_backward": batch_norm_inference_backward(dy, inference_cache),
+        "standardize": (xhat,),
+        "standardize_backward": (standardize_backward(dy, standardized),),
+        "update_running": update_running(mean, var, x),
+    }
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2, 2, 2)])
+@pytest.mark.parametrize(
+    ("into", "back"),
+    [
+        (lambda a: a + 0j, np.asarray),
+        (np.vectorize(sp.Float, otypes=[object]), lambda a: a.astype(float)),
+        (np.vectorize(lambda v: sp.Rational(float(v)), otypes=[object]), lambda a: a.astype(float)),
+        (torch.tensor, lambda a: a.numpy()),
+    ],
+    ids=["complex", "SymPy floats", "SymPy rationals", "torch"],
+)
+def test_every_number_system_gives_the_same_values(shape, into, back):
+    rng = np.random.default_rng(5)
+    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
+    expected = calls(args, dy)
+    for name, values in calls([into(a) for a in args], into(dy)).items():
+        for ours, theirs in zip(values, expected[name], strict=True):
+            # numbers of size 1; SymPy floats carry 15 digits
+            assert_allclose(back(ours), theirs, rtol=0, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", [float, int, np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(5, 2), (3, 2, 2, 2)])
+def test_float32_stays_float32_whatever_type_eps_and_momentum_have(shape, kind):
+    rng = np.random.default_rng(0)
+    x, mean, var, gamma, beta = (a.astype(np.float32) for a in inference_args(shape, rng))
+    dy = rng.standard_normal(shape).astype(np.float32)
+    one = kind(1)
+    y, cache = batch_norm(x, gamma, beta, eps=one)
+    y2, cache2 = batch_norm_inference(x, mean, var, gamma, beta, eps=one)
+    xhat, cache3 = standardize(x, axes=(0,), eps=one)
+    results = [
+        y, y2, xhat, *flat_arrays((cache, cache2, cache3)),
+        *batch_norm_backward(dy, cache), *batch_norm_inference_backward(dy, cache2),
+        standardize_backward(dy, cache3), *update_running(mean, var, x, momentum=one),
+    ]  # fmt: skip
+    assert {a.dtype for a in results} == {np.dtype(np.float32)}
+
+
+# Nothing is written to.
+
+
+@pytest.mark.parametrize("shape", [(5, 2), (3, 2, 4)])
+def test_inputs_upstream_and_cache_are_never_written_to_and_backward_repeats(shape):
+    rng = np.random.default_rng(1)
+    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
+    x, mean, var, gamma, beta = args
+    copies = [a.copy() for a in (*args, dy)]
+    for a in (*args, dy):
+        a.setflags(write=False)  # writing now raises
+    update_running(mean, var, x)
+    for forward, backward in [
+        (partial(batch_norm, x, gamma, beta), batch_norm_backward),
+        (partial(batch_norm_inference, *args), batch_norm_inference_backward),
+        (partial(standardize, x, axes=(0,), eps=1e-5), standardize_backward),
+    ]:
+        y, cache = forward()
+        for a in flat_arrays(cache):
+            a.setflags(write=False)
+        kept = [a.copy() for a in flat_arrays(cache)]
+        once, twice = backward(dy, cache), backward(dy, cache)
+        assert_array_equal(np.concatenate([np.ravel(g) for g in once]),
+                           np.concatenate([np.ravel(g) for g in twice]))  # fmt: skip
+        for a, b in zip(flat_arrays(cache), kept, strict=True):
+            assert_array_equal(a, b)
+        assert_array_equal(forward()[0], y)
+    for a, b in zip((*args, dy), copies, strict=True):
+        assert_array_equal(a, b)
+
+
+# The edges of floating point.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e4 + 0.1, 1e30])
+@pytest.mark.parametrize("shape", [(7, 2), (1000, 2), (3, 2, 5, 7)])
+def test_a_constant_channel_gives_exactly_beta_and_finite_gradients(shape, value, dtype):
+    rng = np.random.default_rng(2)
+    x = np.full(shape, value, dtype)
+    gamma, beta = np.array([3.0, -0.7], dtype), np.array([0.3, 0.0], dtype)
+    y, cache = batch_norm(x, gamma, beta)
+    for channel in (0, 1):
+        assert (y[:, channel] == beta[channel]).all()
+    dy = rng.standard_normal(shape).astype(dtype)
+    dx, dgamma, _ = batch_norm_backward(dy, cache)
+    assert np.isfinite(dx).all()
+    assert_array_equal(dgamma, [0, 0])
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 2, 2)])
+def test_nan_stays_in_its_channel(shape):
+    rng = np.random.default_rng(4)
+    (x, gamma, beta), dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
+    bad = x.copy()
+    bad[1, 0] = np.nan
+    for function in (
+        lambda a: batch_norm(a, gamma, beta)[0],
+        lambda a: batch_norm_backward(dy, batch_norm(a, gamma, beta)[1])[0],
+        lambda a: np.array(update_running(np.zeros(3), np.ones(3), a)),
+    ):
+        spoilt = function(bad)
+        assert np.isnan(spoilt[:, 0]).all()
+        assert_array_equal(spoilt[:, 1:], function(x)[:, 1:])
+
+
+def test_at_inference_nan_stays_in_its_entry():
+    x, *rest = inference_args((6, 3), np.random.default_rng(4))
+    bad = x.copy()
+    bad[1, 0] = np.nan
+    spoilt, expected = batch_norm_inference(bad, *rest)[0], batch_norm_inference(x, *rest)[0]
+    expected[1, 0] = np.nan
+    assert_array_equal(spoilt, expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (1, 3, 1, 1)])
+def test_a_batch_of_one_gives_beta_and_no_gradient_but_that_of_beta(shape):
+    rng = np.random.default_rng(6)
+    (x, gamma, beta), dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
+    y, cache = batch_norm(x, gamma, beta)
+    dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+    assert_array_equal(y.ravel(), beta)
+    assert_array_equal(dx, np.zeros(shape))
+    assert_array_equal(dgamma, np.zeros(3))
+    assert_array_equal(dbeta, dy.ravel())
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1, 3, 2), (2, 3, 1, 1)])
+def test_two_values_a_channel_at_eps_zero_pass_no_gradient(shape):
+    rng = np.random.default_rng(8)
+    (x, gamma, beta), dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
+    _, cache = batch_norm(x, gamma, beta, eps=0.0)
+    assert_allclose(np.abs(cache.standardized.xhat), 1, rtol=1e-13)
+    size = (cache.standardized.rstd * np.abs(dy)).max() * np.abs(gamma).max()
+    assert np.abs(batch_norm_backward(dy, cache)[0]).max() <= 1e-14 * size
+
+
+FAR = [(4096, 64), (100000, 8), (64, 16, 32, 32)]  # float32 with mean 1e4 and deviation 1
+
+
+@pytest.mark.parametrize("shape", FAR)
+def test_in_float32_far_from_zero_y_and_dx_beat_1e_3_and_torch(shape):
+    rng = np.random.default_rng(9)
+    args = [a.astype(np.float32) for a in batch_norm_args(shape, rng, offset=1e4)]
+    dy = rng.standard_normal(shape).astype(np.float32)
+    y, cache = batch_norm(*args)
+    dx = batch_norm_backward(dy, cache)[0]
+    exact, exact_cache = batch_norm(*(a.astype(float) for a in args))
+    exact_dx = batch_norm_backward(dy.astype(float), exact_cache)[0]
+    tensors = [torch.tensor(a, requires_grad=True) for a in args]
+    torch_y = functional.batch_norm(tensors[0], None, None, *tensors[1:], training=True, eps=1e-5)
+    (torch_dx,) = torch.autograd.grad(torch_y, tensors[0], torch.tensor(dy))
+    for ours, theirs, truth in [(y, torch_y.detach(), exact), (dx, torch_dx, exact_dx)]:
+        error = np.abs(ours - truth).max()
+        assert error < 1e-3
+        assert error < np.abs(theirs.numpy() - truth).max()
+
+
+@pytest.mark.parametrize("shape", FAR)
+def test_in_float32_far_from_zero_the_running_statistics_keep_their_digits(shape):
+    rng = np.random.default_rng(9)
+    x = (1e4 + rng.standard_normal(shape)).astype(np.float32)
+    start = np.zeros(shape[1], np.float32), np.ones(shape[1], np.float32)
+    mean, var = update_running(*start, x, momentum=1.0)
+    axes = (0, *range(2, x.ndim))
+    assert_allclose(mean, x.mean(axis=axes, dtype=float), rtol=0, atol=1e-3)  # one ulp of 1e4
+    assert_allclose(var, x.var(axis=axes, ddof=1, dtype=float), rtol=1e-4)

@@ -1,0 +1,399 @@
+"""The witnesses pass what is right, and each of them goes red on an error aimed at it."""
+
+import html
+import re
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from cases import batch_norm_args, inference_args
+
+from normlib import (
+    batch_norm,
+    batch_norm_backward,
+    batch_norm_inference,
+    batch_norm_inference_backward,
+    standardize,
+    standardize_backward,
+    verify,
+)
+from normlib.verify import autograd, evidence, numeric
+from normlib.verify.run import WITNESSES
+
+BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
+ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
+EVIDENCE = evidence.batch_norm()
+FAST = {name: EVIDENCE[name] for name in ("reference", "flat")}  # without the symbolic witnesses
+
+
+def seeded(seed: int = 1) -> dict:
+    return {"rng": np.random.default_rng(seed)}
+
+
+def changed(change, backward=batch_norm_backward):
+    """A backward whose gradients pass through `change`."""
+    return lambda dy, cache: change(*backward(dy, cache))
+
+
+def red(forward=batch_norm, backward=batch_norm_backward, args=ARGS, **options) -> verify.Verdict:
+    """The verdict that `verify.backward` raises."""
+    with pytest.raises(verify.VerificationError) as raised:
+        verify.backward(forward, backward, args, **seeded() | options)
+    return raised.value.verdict
+
+
+# What is right passes.
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (5, 2, 4), (1, 3, 2, 4)])
+def test_batch_norm_passes_all_eight_witnesses(shape):
+    args = batch_norm_args(shape, np.random.default_rng(2))
+    options = evidence.batch_norm(len(shape))
+    verdict = verify.backward(batch_norm, batch_norm_backward, args, **options, **seeded())
+    assert not verdict.red
+    assert not verdict.not_run
+    assert {check.witness for check in verdict.checks} == set(WITNESSES)
+    assert {check.argument for check in verdict.checks} == {"y", "dx", "dgamma", "dbeta"}
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (2, 3, 4), (1, 2, 3, 2), (1, 2)])
+def test_batch_norm_at_inference_passes_with_all_five_gradients(shape):
+    args = inference_args(shape, np.random.default_rng(3))
+    pair = batch_norm_inference, batch_norm_inference_backward
+    shapes = (((3, 2), *[(2,)] * 4), ((2, 1, 2), *[(1,)] * 4))
+    verdict = verify.backward(*pair, args, shapes=shapes, **seeded())
+    assert {c.argument for c in verdict.checks} == {"dx", "dmean", "dvar", "dgamma", "dbeta"}
+    problem = verify.Problem(*pair, args, **seeded(), reference=evidence.torch_batch_norm_inference)
+    assert [check.failure for check in autograd.forward(problem)] == [""]
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2)])
+@pytest.mark.parametrize("center", [True, False])
+def test_standardize_with_bound_keywords_passes_and_returns_a_bare_gradient(axes, center):
+    x = np.random.default_rng(4).standard_normal((4, 5, 3)[: max(axes) + 2])
+    forward = partial(standardize, axes=axes, eps=1e-3, center=center)
+    shapes = (((3, 2),) if max(axes) < 2 else ((2, 1, 2),),)
+    verdict = verify.backward(forward, standardize_backward, (x,), shapes=shapes, **seeded())
+    assert {check.argument for check in verdict.checks} == {"dx"}
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-2, 1.0])
+def test_another_eps_can_be_bound(eps):
+    options = {"shapes": (((3, 1), (1,), (1,)),), "flat": EVIDENCE["flat"]}
+    verify.backward(partial(batch_norm, eps=eps), batch_norm_backward, ARGS, **options, **seeded())
+
+
+def mean_only(x, beta):
+    return x - x.mean(0) + beta, None
+
+
+def mean_only_backward(dy, cache):
+    return dy - dy.mean(0), dy.sum(0)
+
+
+X, GAMMA, BETA = ARGS
+SEVEN = np.tile(X, 3)[:, :7]  # seven times 0.1 have a deviation that is not quite 0
+HONEST = {
+    "offset 100": (100 + X, GAMMA, BETA),
+    "x of size 1e-4": (1e-4 * X, GAMMA, BETA),
+    "x of size 1e6": (1e6 * X, GAMMA, BETA),
+    "one gamma is zero": (X, np.array([1.0, 0.0, -2.0]), BETA),
+    "gamma near zero": (X, 1e-4 * GAMMA, BETA),
+    "gamma all 0.1": (SEVEN, np.full(7, 0.1), np.zeros(7)),
+    "beta all 0.1": (SEVEN, np.ones(7), np.full(7, 0.1)),
+    "gamma just off 1": (X, 1 + 1e-9 * GAMMA, BETA),
+    "channels far from each other": (X + np.array([0.0, 1000.0, -300.0]), GAMMA, BETA),
+    "a batch of two": (X[:2], GAMMA, BETA),
+    "a batch of three": (X[:3], GAMMA, BETA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HONEST)
+def test_the_right_backward_passes_on_awkward_data(case):
+    verify.backward(batch_norm, batch_norm_backward, HONEST[case], **FAST, **seeded())
+
+
+def test_a_linear_layer_passes_although_it_has_no_second_derivative():
+    args = X, BETA
+    verify.backward(mean_only, mean_only_backward, args, shapes=(((3, 2), (2,)),), **seeded())
+
+
+# Each witness, alone and through the verdict, on an error that is aimed at it.
+
+
+def without_variance_term(dy, cache):
+    (xhat, rstd, axes, _), gamma = cache
+    d = gamma.reshape(rstd.shape) * dy
+    return rstd * (d - d.mean(axes, keepdims=True)), (dy * xhat).sum(axes), dy.sum(axes)
+
+
+def right_at_one_point_only(dy, cache):
+    """The statistics of ARGS, whatever came."""
+    dx = standardize_backward(dy * GAMMA, standardize(X, axes=(0,), eps=1e-5)[1])
+    return dx, *batch_norm_backward(dy, cache)[1:]
+
+
+def larger_for_floats(x, gamma, beta, *, eps=1e-5):
+    """Wrong for real arrays only, so that complex and torch numbers never see it."""
+    y, cache = batch_norm(x, gamma, beta, eps=eps)
+    return (y * 1.001 if y.dtype == float else y), cache
+
+
+def detached(x, gamma, beta, *, eps=1e-5):
+    """torch loses half of the way from gamma to y."""
+    if isinstance(x, torch.Tensor):
+        gamma = gamma / 2 + gamma.detach() / 2
+    return batch_norm(x, gamma, beta, eps=eps)
+
+
+def rounded_upstream(dy, cache):
+    return batch_norm_backward(np.round(dy.real, 3) + 0 * dy, cache)
+
+
+def leaning(dx, dgamma, dbeta):
+    return dx + 1e-6, dgamma, dbeta
+
+
+def wrong_eps(x, gamma, beta, *, eps=1e-5):
+    return batch_norm(x, gamma, beta, eps=2 * eps)
+
+
+AIMED = {
+    "forward": (wrong_eps, batch_norm_backward),
+    "general size": (batch_norm, without_variance_term),
+    "exact": (batch_norm, without_variance_term),
+    "complex step": (batch_norm, changed(lambda dx, dgamma, dbeta: (dx, dgamma, 1.0001 * dbeta))),
+    "central differences": (larger_for_floats, batch_norm_backward),
+    "autograd": (detached, batch_norm_backward),
+    "second order": (batch_norm, right_at_one_point_only),
+    "properties": (batch_norm, rounded_upstream),
+}
+
+
+def alone(witness: str, forward, backward) -> list[verify.Check]:
+    problem = verify.Problem(forward, backward, ARGS, **seeded(), reference=EVIDENCE["reference"])
+    calls = {
+        "forward": lambda: autograd.forward(problem),
+        "general size": lambda: verify.general_size(forward, backward, EVIDENCE["derivation"]),
+        "exact": lambda: verify.exact(forward, backward, EVIDENCE["shapes"]),
+        "complex step": lambda: verify.complex_step(problem),
+        "central differences": lambda: verify.central_differences(problem),
+        "autograd": lambda: autograd.backpropagation(problem),
+        "second order": lambda: autograd.second_order(problem),
+        "properties": lambda: verify.properties(problem, EVIDENCE["flat"]),
+    }
+    assert tuple(calls) == WITNESSES
+    return calls[witness]()
+
+
+@pytest.mark.parametrize("witness", WITNESSES)
+def test_each_witness_called_alone_passes_what_is_right(witness):
+    assert [c.failure for c in alone(witness, batch_norm, batch_norm_backward) if c.failure] == []
+
+
+@pytest.mark.parametrize("witness", WITNESSES)
+def test_each_witness_called_alone_goes_red_on_an_error_aimed_at_it(witness):
+    assert [c for c in alone(witness, *AIMED[witness]) if c.failure]
+
+
+@pytest.mark.parametrize("witness", WITNESSES)
+def test_the_verdict_names_the_witness_whose_error_was_planted(witness):
+    symbolic = witness in ("general size", "exact")
+    verdict = red(*AIMED[witness], **(EVIDENCE if symbolic else FAST))
+    assert witness in verdict.caught_by
+
+
+def test_a_gradient_right_at_one_point_only_is_seen_by_no_first_order_witness():
+    verdict = red(batch_norm, right_at_one_point_only, reference=EVIDENCE["reference"])
+    assert verdict.caught_by == ("second order",)
+
+
+def test_a_gradient_that_leans_on_the_mean_is_seen_by_the_properties():
+    verdict = red(backward=changed(leaning), **FAST)
+    assert any("⟂ 1" in check.how for check in verdict.red)
+
+
+# Gradients that are plainly broken.
+
+
+def test_a_gradient_of_the_wrong_shape_is_red():
+    verdict = red(backward=changed(lambda dx, dgamma, dbeta: (dx, dgamma[None], dbeta)))
+    assert "the shape is (1, 3), and must be (3,)" in verdict.red[0].failure
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_single_nan_or_inf_in_a_gradient_is_red_and_is_located(value):
+    def spoil(dx, dgamma, dbeta):
+        dx = dx.copy()
+        dx[4, 1] = value
+        return dx, dgamma, dbeta
+
+    assert "[4, 1]" in red(backward=changed(spoil)).red[0].failure
+
+
+def test_a_random_backward_is_red_for_every_argument():
+    noise = np.random.default_rng(0)
+    verdict = red(backward=lambda dy, cache: tuple(noise.standard_normal(a.shape) for a in ARGS))
+    assert {check.argument for check in verdict.red} == {"dx", "dgamma", "dbeta"}
+
+
+def test_a_backward_that_spoils_its_cache_is_red():
+    def backward(dy, cache):
+        gradients = batch_norm_backward(dy, cache)
+        cache.standardized.xhat[...] *= 1.5
+        return gradients
+
+    assert "properties" in red(backward=backward).caught_by
+
+
+def test_a_backward_that_is_right_only_the_first_time_is_red():
+    calls = []
+
+    def backward(dy, cache):
+        calls.append(dy)
+        return tuple(g * (1 if len(calls) == 1 else 2) for g in batch_norm_backward(dy, cache))
+
+    assert red(backward=backward).red
+
+
+def test_a_forward_that_leaves_torch_is_red_and_no_traceback():
+    def forward(x, gamma, beta, *, eps=1e-5):
+        if isinstance(x, torch.Tensor):
+            return torch.tensor(
+                batch_norm(*(a.detach().numpy() for a in (x, gamma, beta)))[0]
+            ), None
+        return batch_norm(x, gamma, beta, eps=eps)
+
+    assert "autograd" in red(forward).caught_by
+
+
+def test_an_upstream_of_ones_would_hide_what_a_random_one_shows():
+    cache = batch_norm(*ARGS)[1]
+    ones = np.ones(X.shape)
+    assert np.abs(without_variance_term(ones, cache)[0]).max() < 1e-14
+    assert np.abs(batch_norm_backward(ones, cache)[0]).max() < 1e-14
+    assert red(backward=without_variance_term).caught_by
+
+
+# Two zeros prove nothing.
+
+
+ONE = tuple(a[:1] if a.ndim == 2 else a for a in ARGS)  # a batch of one: y is beta
+
+
+def biased(x, bias, beta):
+    return batch_norm(x + bias, 1 + 0 * beta, beta)
+
+
+def biased_backward(dy, cache):
+    dx, _, dbeta = batch_norm_backward(dy, cache)
+    return dx, dx.sum(0), dbeta
+
+
+def test_a_batch_of_one_is_refused_unless_zero_is_claimed():
+    verdict = red(args=ONE)
+    assert {check.argument for check in verdict.red} == {"dx", "dgamma"}
+    assert any("zero=('x',)" in check.failure for check in verdict.red)
+    assert any("zero=('gamma',)" in check.failure for check in verdict.red)
+    verify.backward(batch_norm, batch_norm_backward, ONE, zero=("x", "gamma"), **seeded())
+
+
+def test_a_bias_before_batch_norm_has_no_gradient_and_that_must_be_said():
+    args = X, GAMMA, BETA  # gamma serves as the bias
+    verdict = red(biased, biased_backward, args)
+    assert {check.argument for check in verdict.red} == {"dbias"}
+    verdict = verify.backward(biased, biased_backward, args, zero=("bias",), **seeded())
+    assert "both 0" in repr(verdict)
+
+
+@pytest.mark.parametrize("name", ["x", "gamma", "beta"])
+def test_a_gradient_that_is_not_zero_must_not_be_claimed_to_be(name):
+    verdict = red(zero=(name,), **FAST)
+    assert {check.argument for check in verdict.red} == {f"d{name}"}
+    assert all("claimed to be zero" in check.failure for check in verdict.red)
+
+
+def test_a_claim_of_zero_does_not_pass_a_wrong_gradient():
+    backward = changed(lambda dx, dgamma, dbeta: (dx + 1e-9, dgamma, dbeta))
+    assert red(backward=backward, args=ONE, zero=("x", "gamma")).red
+
+
+# The verdict.
+
+
+def test_the_error_names_the_argument_the_witness_and_the_worst_entry():
+    def spoil(dx, dgamma, dbeta):
+        dgamma = dgamma.copy()
+        dgamma[2] += 0.5
+        return dx, dgamma, dbeta
+
+    with pytest.raises(verify.VerificationError) as raised:
+        verify.backward(batch_norm, changed(spoil), ARGS, **FAST, **seeded())
+    for line in str(raised.value).splitlines():
+        assert line.startswith("dgamma: ")
+    assert "dgamma: complex step: worst at entry [2]" in str(raised.value)
+
+
+def test_a_witness_that_could_not_run_is_named_with_what_it_lacks():
+    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **seeded())
+    missing = {"forward": "reference", "general size": "derivation", "exact": "shapes"}
+    assert {name for name, _ in verdict.not_run} >= set(missing)
+    for witness, lacks in missing.items():
+        assert re.search(rf"{witness} +no .*{lacks} given +NOT RUN", repr(verdict))
+    assert verdict._repr_html_().count("NOT RUN") == len(verdict.not_run)
+
+
+def test_properties_without_flat_directions_say_that_these_were_not_tried():
+    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **seeded())
+    assert ("properties", "no flat directions given") in verdict.not_run
+
+
+def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error():
+    printed = {
+        repr(verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded(seed)))
+        for seed in range(1, 6)
+    }
+    assert len(printed) == 1
+    text = printed.pop()
+    assert set(re.findall(r"\d\S*e-\d+", text)) == BOUNDS
+    assert "DISAGREES" not in text
+
+
+def test_a_red_verdict_prints_stable_lines_too():
+    printed = {
+        repr(red(backward=without_variance_term, rng=np.random.default_rng(seed)))
+        for seed in range(3)
+    }
+    assert len(printed) == 1
+    assert "DISAGREES" in printed.pop()
+
+
+def test_the_html_says_what_the_text_says():
+    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
+    cells = re.findall(r"<td>(.*?)</td>", verdict._repr_html_())
+    assert html.unescape("".join(cells)).replace(" ", "") == re.sub(r"\s", "", repr(verdict))
+
+
+def test_the_upstream_gradient_comes_from_rng():
+    def problem(seed):
+        return verify.Problem(batch_norm, batch_norm_backward, ARGS, **seeded(seed))
+
+    assert np.array_equal(problem(1).dy, problem(1).dy)
+    assert not np.array_equal(problem(1).dy, problem(2).dy)
+    assert np.std(problem(1).dy) > 0.1
+
+
+def test_the_upstream_is_not_x_again_when_both_come_from_the_same_seed():
+    """An upstream equal to x lies in what batch norm projects away: dx would be 0."""
+    x = np.random.default_rng(0).standard_normal((8, 3))
+    problem = verify.Problem(batch_norm, batch_norm_backward, (x, GAMMA, BETA), **seeded(0))
+    assert not np.allclose(problem.dy, x)
+    verify.backward(batch_norm, batch_norm_backward, (x, GAMMA, BETA), **FAST, **seeded(0))
+
+
+def test_the_arguments_are_left_as_they_were():
+    copies = [a.copy() for a in ARGS]
+    verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
+    for a, b in zip(ARGS, copies, strict=True):
+        assert np.array_equal(a, b)
