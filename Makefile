@@ -24,7 +24,8 @@ book: $(READY)  ## build the site from the committed notebooks
 	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml -newer $(BUILD)/ok)" || \
 	  rm -rf $(BUILD)/.doctrees $(BUILD)/html
 	@rm -f $(BUILD)/ok; mkdir -p $(BUILD); touch $(BUILD)/started
-	@$(PY) -c 'from jupyter_book.cli.main import main; main()' build . -q -W -n --keep-going --path-output $(OUT)
+	@$(PY) -c 'from jupyter_book.cli.main import main; main()' \
+	  build . -q -W -n --keep-going --path-output $(OUT)
 	@mv $(BUILD)/started $(BUILD)/ok
 	@echo "The site is in $(BUILD)/html. To see it in a browser: make serve"
 
@@ -35,7 +36,7 @@ serve: book  ## show the site on a free port of this machine
 	@$(PY) tools/serve.py $(BUILD)/html
 
 lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
-	@echo "Running cells changes the notebooks. The committed outputs come back with: git restore chapters"
+	@echo "Running cells changes the notebooks. Back to the committed outputs: git restore chapters"
 	@$(PY) -m jupyterlab --allow-root chapters
 
 refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
