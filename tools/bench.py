@@ -10,22 +10,23 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
 import torch
-from torch.nn import functional
 
-from normlib import batch_norm, batch_norm_backward
-from normlib.verify import evidence, numeric
+import normlib
+from normlib.verify import evidence
 from normlib.verify.run import backward as verify_backward
 
 ROUNDS = 9
+MATRIX, IMAGES = (4096, 256), (32, 64, 16, 16)
 
 
 def in_turns(*functions: Callable) -> list[float]:
     """The median time of each, after one call to warm up, measured alternately."""
-    times = [[] for _ in functions]
+    times: list[list[float]] = [[] for _ in functions]
     for round_ in range(ROUNDS + 1):
         for function, taken in zip(functions, times, strict=True):
             start = time.perf_counter()
@@ -43,46 +44,65 @@ def witnesses_against_gradcheck(rng: np.random.Generator) -> None:
     """Every numeric witness on a 16×32 layer, and torch's gradcheck on the same layer."""
     args = rng.standard_normal((16, 32)), rng.standard_normal(32), rng.standard_normal(32)
     known = evidence.batch_norm()
-    options = {"reference": known["reference"], "flat": known["flat"]}
+    options = {"rng": rng, "reference": known["reference"], "flat": known["flat"]}
+    pair = normlib.batch_norm, normlib.batch_norm_backward
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
     ours, theirs = in_turns(
-        lambda: verify_backward(batch_norm, batch_norm_backward, args, rng=rng, **options),
+        lambda: verify_backward(*pair, args, **options),
         lambda: torch.autograd.gradcheck(known["reference"], tensors),
     )
     report("all numeric witnesses, against torch's gradcheck", ours, theirs)
 
 
-def layer_against_torch(shape: tuple[int, ...], rng: np.random.Generator) -> None:
-    """The layer in float32, forward and then forward with backward, against torch's own."""
-    x, dy = rng.standard_normal((2, *shape)).astype(np.float32)
-    gamma, beta = rng.standard_normal((2, shape[1])).astype(np.float32)
-    tensors = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
-    upstream = torch.tensor(dy)
+def layers(rng: np.random.Generator) -> list[tuple]:
+    """Each layer: its name, forward, backward, torch's own, and the shapes of its arguments."""
+    w = (256, 256)
+    u, v = normlib.power_iteration(*map(rng.standard_normal, (w, w[:1], w[1:])), iterations=9)
+    u, v = u.astype(np.float32), v.astype(np.float32)
+    normalized = partial(normlib.spectral_norm, u=u, v=v)
+    groups = partial(normlib.group_norm, groups=8)
+    matrix, images = (MATRIX, MATRIX[1:], MATRIX[1:]), (IMAGES, IMAGES[1:2], IMAGES[1:2])
+    n = normlib
+    return [
+        ("batch norm", n.batch_norm, n.batch_norm_backward, evidence.batch_norm(), matrix),
+        ("batch norm", n.batch_norm, n.batch_norm_backward, evidence.batch_norm(), images),
+        ("layer norm", n.layer_norm, n.layer_norm_backward, evidence.layer_norm(), matrix),
+        ("RMSNorm", n.rms_norm, n.rms_norm_backward, evidence.rms_norm(), matrix[:2]),
+        ("group norm", groups, n.group_norm_backward, evidence.group_norm(8), images),
+        ("instance norm", n.instance_norm, n.instance_norm_backward,
+         evidence.instance_norm(4), images),
+        ("mean-only batch norm", n.mean_only_batch_norm, n.mean_only_batch_norm_backward,
+         evidence.mean_only_batch_norm(), matrix[:2]),
+        ("weight norm", n.weight_norm, n.weight_norm_backward, evidence.weight_norm(),
+         (w, w[:1])),
+        ("spectral norm", normalized, n.spectral_norm_backward, evidence.spectral_norm(u, v),
+         (w,)),
+    ]  # fmt: skip
 
-    def torch_forward():
-        y, g, b = tensors
-        return functional.batch_norm(y, None, None, g, b, training=True)
 
-    pairs = {
-        "forward": (lambda: batch_norm(x, gamma, beta), torch_forward),
-        "forward and backward": (
-            lambda: batch_norm_backward(dy, batch_norm(x, gamma, beta)[1]),
-            lambda: torch.autograd.grad(torch_forward(), tensors, upstream),
-        ),
-    }
-    for name, pair in pairs.items():
-        size = "×".join(map(str, shape))
-        report(f"batch norm {size}, {name}", *in_turns(*pair))
+def layer_against_torch(name: str, forward, backward, known, shapes, rng) -> None:
+    """The layer in float32, forward alone and then with its backward, against torch's own."""
+    args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    tensors = [torch.tensor(a, requires_grad=True) for a in args]
+    dy = rng.standard_normal(shapes[0]).astype(np.float32)
+    upstream, reference = torch.tensor(dy), known["reference"]
+    size = "×".join(map(str, shapes[0]))
+    alone = in_turns(lambda: forward(*args), lambda: reference(*tensors))
+    both = in_turns(
+        lambda: backward(dy, forward(*args)[1]),
+        lambda: torch.autograd.grad(reference(*tensors), tensors, upstream),
+    )
+    report(f"{name} {size}, forward", *alone)
+    report(f"{name} {size}, forward and backward", *both)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
-    print(f"{'median of ' + str(ROUNDS) + ' rounds in turns':<58} {'ours':>12} {'torch':>12} ratio")
+    print(f"{f'median of {ROUNDS} rounds, in turns':<58} {'ours':>12} {'torch':>12}   ratio")
     witnesses_against_gradcheck(rng)
-    for shape in ((4096, 256), (32, 64, 16, 16)):
-        layer_against_torch(shape, rng)
-    print(f"bounds: rounding {numeric.ROUNDING:.0e}, central differences {numeric.CENTRAL:.0e}")
+    for layer in layers(rng):
+        layer_against_torch(*layer, rng)
 
 
 if __name__ == "__main__":

@@ -129,13 +129,9 @@ def mean_only_batch_norm(ndim: int = 2) -> dict:
 
 def torch_spectral_norm(u: np.ndarray, v: np.ndarray) -> Callable:
     """torch's parametrization with these singular vectors, not iterated further."""
-
-    def reference(w: Tensor) -> Tensor:
-        norm = _SpectralNorm(w.detach(), n_power_iterations=1).eval()
-        norm._u, norm._v = torch.tensor(u), torch.tensor(v)
-        return norm(w)
-
-    return reference
+    norm = _SpectralNorm(torch.ones(len(u), len(v)), n_power_iterations=1).eval()
+    norm._u, norm._v = torch.tensor(u), torch.tensor(v)
+    return norm
 
 
 def spectral_norm(u: np.ndarray, v: np.ndarray) -> dict:
