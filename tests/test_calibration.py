@@ -22,7 +22,7 @@ NUMERIC = {
     "second order": (numeric.ROUNDING, lambda p, e: autograd.second_order(p)),
     "properties": (numeric.ROUNDING, lambda p, e: numeric.properties(p, e["flat"])),
 }
-SHAPES = [(3, 2), (4, 3), (7, 2), (2, 2, 4), (1, 2, 2, 3)]
+SHAPES = [(3, 2), (6, 3), (2, 2, 3), (1, 2, 2, 3)]
 OFFSETS, SCALES = (0.0, 3.0, 100.0), (1e-2, 1.0, 1e2)
 
 
@@ -46,7 +46,7 @@ def honest() -> list[tuple[float, dict[str, list[verify.Check]]]]:
         (offset / scale, run(pair, shape, seed, offset, scale, near_zero))
         for seed, (shape, offset, scale, near_zero) in enumerate(grid)
     ]
-    large = [(0.0, run(pair, (16, 32), seed, near_zero=seed == 91)) for seed in (90, 91)]
+    large = [(0.0, run(pair, (16, 32), seed, near_zero=seed == 73)) for seed in (72, 73)]
     return runs + large
 
 
