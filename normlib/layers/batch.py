@@ -14,6 +14,7 @@ from normlib.layers.core import (
 from normlib.layers.guard import (
     check_array,
     check_axes,
+    check_cache,
     check_eps,
     check_like,
     check_number,
@@ -87,6 +88,7 @@ def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array,
     Errors: ValueError if `dy` is not shaped like y.
     Source: Ioffe and Szegedy (2015), section 3, collapsed; chapter "Normalize a batch".
     """
+    check_cache(cache, BatchNormCache)
     standardized, gamma = cache
     xhat, axes = standardized.xhat, standardized.axes
     check_like("dy", dy, xhat)
@@ -128,6 +130,7 @@ def batch_norm_inference_backward(
     Errors: ValueError if `dy` is not shaped like y.
     Source: chapter "Use batch norm".
     """
+    check_cache(cache, BatchNormInferenceCache)
     xhat, rstd, gamma = cache
     check_like("dy", dy, xhat)
     axes = batch_axes(dy)
@@ -165,7 +168,8 @@ def update_running(
             f"x must have at least 2 values in each channel, but its shape is {tuple(x.shape)}; "
             f"the unbiased variance of a single value is undefined, so use a larger batch"
         )
-    batch_mean = average(x, axes).reshape(-1)
+    first = average(x, axes)  # in float32 it can be off by more than the deviation
+    batch_mean = (first + average(x - first, axes)).reshape(-1)
     batch_var = summed(c * c, axes) / (values - 1)
     return (
         (1 - momentum) * mean + momentum * batch_mean,

@@ -7,7 +7,7 @@ arrays all pass through these same lines.
 
 from typing import Any, NamedTuple
 
-from normlib.layers.guard import check_array, check_axes, check_eps, check_like
+from normlib.layers.guard import check_array, check_axes, check_cache, check_eps, check_like
 
 Array = Any  # a NumPy array (float, complex or of SymPy objects) or a torch tensor
 
@@ -74,6 +74,7 @@ def standardize_backward(dxhat: Array, cache: StandardizeCache) -> Array:
     Shapes: `dxhat` and dx as x. Errors: ValueError if `dxhat` is not shaped like xhat.
     Source: chapter "Normalize a batch", where SymPy derives it for every size.
     """
+    check_cache(cache, StandardizeCache)
     xhat, rstd, axes, center = cache
     check_like("dxhat", dxhat, xhat)
     d = dxhat - average(dxhat, axes) if center else dxhat

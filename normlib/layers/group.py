@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from normlib.layers.batch import batch_axes, check_channels, per_channel
 from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
-from normlib.layers.guard import check_shape
+from normlib.layers.guard import check_cache, check_shape
 
 
 class GroupNormCache(NamedTuple):
@@ -16,7 +16,10 @@ class GroupNormCache(NamedTuple):
 
 def check_groups(x: Array, groups: int) -> None:
     if not isinstance(groups, int) or isinstance(groups, bool) or groups < 1:
-        raise ValueError(f"groups must be a whole number of at least 1, but {groups!r} came")
+        raise ValueError(
+            f"groups must be a whole number of at least 1, but {groups!r} came; "
+            f"1 takes all channels together, C each alone"
+        )
     if x.shape[1] % groups:
         raise ValueError(
             f"groups must divide the number of channels of x {tuple(x.shape)}, but {groups} came; "
@@ -57,6 +60,7 @@ def group_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array,
     Errors: ValueError if `dy` is not shaped like y.
     Source: chapter "Normalize groups of channels".
     """
+    check_cache(cache, GroupNormCache)
     standardized, gamma, shape = cache
     check_shape("dy", dy, shape, "that of the forward pass")
     xhat, axes = standardized.xhat.reshape(shape), batch_axes(dy)

@@ -25,8 +25,8 @@ def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None
         )
     if not has_fractions(x.dtype):
         raise ValueError(
-            f"{name} must hold floating-point numbers, but its dtype is {x.dtype}, in which "
-            f"results would be cut off; try {name}.astype(float)"
+            f"{name} must hold floating-point numbers, but its dtype is {x.dtype}; "
+            f"try {name}.astype(float), or {name}.double() for a tensor"
         )
     if x.ndim < min_ndim:
         raise ValueError(
@@ -48,8 +48,22 @@ def check_like(name: str, x: Any, like: Any) -> None:
     check_shape(name, x, like.shape, "that of the forward pass")
 
 
+def check_cache(cache: Any, kind: type) -> None:
+    if not isinstance(cache, kind):
+        raise ValueError(
+            f"cache must be the {kind.__name__} that the forward pass returned, but a "
+            f"{type(cache).__name__} came; pass (dy, cache) in this order"
+        )
+
+
 def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
-    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    given = axes if isinstance(axes, (tuple, list)) else (axes,)
+    if any(isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) for axis in given):
+        raise ValueError(
+            f"axes must be an integer or a tuple of them, but {axes!r} came; "
+            f"try axes={tuple(range(x.ndim))}"
+        )
+    axes = tuple(int(axis) for axis in given)
     if not axes or any(not -x.ndim <= axis < x.ndim for axis in axes):
         raise ValueError(
             f"axes must name at least one axis of x, whose shape is {tuple(x.shape)}, "
@@ -68,8 +82,10 @@ def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def check_number(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
     """A real number is checked, and made a plain float; a symbol or a tensor passes."""
-    if isinstance(value, (bool, str)) or value is None:
-        raise ValueError(f"{name} must be a number, but {value!r} came")
+    if isinstance(value, bool) or value is None or hasattr(value, "__len__"):
+        raise ValueError(
+            f"{name} must be a number, but {value!r} came; give a single float, such as 1e-5"
+        )
     if not isinstance(value, (int, float, np.number)):
         return value
     if not low <= value <= high or value == float("inf"):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
-from normlib.layers.guard import check_array, check_like, check_shape
+from normlib.layers.guard import check_array, check_cache, check_like, check_shape
 
 
 class LayerNormCache(NamedTuple):
@@ -57,6 +57,7 @@ def layer_norm_backward(dy: Array, cache: LayerNormCache) -> tuple[Array, Array,
     Errors: ValueError if `dy` is not shaped like y.
     Source: chapter "Normalize a sample".
     """
+    check_cache(cache, LayerNormCache)
     standardized, gamma = cache
     xhat = standardized.xhat
     check_like("dy", dy, xhat)

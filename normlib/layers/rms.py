@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
-from normlib.layers.guard import check_like
+from normlib.layers.guard import check_cache, check_like
 from normlib.layers.layer import check_trailing, last_axes, leading_axes
 
 
@@ -35,6 +35,7 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
     Errors: ValueError if `dy` is not shaped like y.
     Source: Zhang and Sennrich (2019), section 4; chapter "Divide by the root mean square".
     """
+    check_cache(cache, RMSNormCache)
     standardized, gamma = cache
     xhat = standardized.xhat
     check_like("dy", dy, xhat)

@@ -6,7 +6,9 @@ Fitting and applying are two functions, so that one can see which data the stati
 from typing import NamedTuple
 
 from normlib.layers.core import Array, average, centered
-from normlib.layers.guard import check_array, check_axes, check_shape
+from normlib.layers.guard import check_array, check_axes, check_number, check_shape
+
+INFINITY = float("inf")
 
 
 class Scaling(NamedTuple):
@@ -55,8 +57,11 @@ def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
     Source: chapter "Scale the inputs".
     """
     check_samples(x)
+    low, high = (check_number(n, v, -INFINITY) for n, v in (("low", low), ("high", high)))
     if not low < high:
-        raise ValueError(f"high must be above low, but low = {low} and high = {high} came")
+        raise ValueError(
+            f"high must be above low, but low = {low} and high = {high} came; swap them?"
+        )
     least, greatest = x.min(axis=0), x.max(axis=0)
     scale = nonzero((greatest - least) / (high - low))
     return Scaling(least - low * scale, scale)
@@ -72,5 +77,10 @@ def apply_scaling(x: Array, scaling: Scaling) -> Array:
     Source: chapter "Scale the inputs".
     """
     check_array("x", x, min_ndim=2, form="(samples, features)")
+    if not isinstance(scaling, Scaling):
+        raise ValueError(
+            f"scaling must be a Scaling, but a {type(scaling).__name__} came; "
+            f"fit one with fit_standard or fit_min_max"
+        )
     check_shape("scaling.shift", scaling.shift, x.shape[1:], f"the features of x {tuple(x.shape)}")
     return (x - scaling.shift) / scaling.scale

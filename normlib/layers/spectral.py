@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array
-from normlib.layers.guard import check_array, check_like, check_shape
+from normlib.layers.guard import check_array, check_cache, check_like, check_shape
 
 
 class SpectralNormCache(NamedTuple):
@@ -20,7 +20,9 @@ def as_matrix(w: Array) -> Array:
 def check_pair(w: Array, u: Array, v: Array) -> None:
     check_array("w", w, min_ndim=2, form="(out, *rest)")
     if 0 in w.shape:
-        raise ValueError(f"w must not be empty, but its shape is {tuple(w.shape)}")
+        raise ValueError(
+            f"w must not be empty, but its shape is {tuple(w.shape)}; check the layer's sizes"
+        )
     rows, columns = as_matrix(w).shape
     check_shape("u", u, (rows,), f"one value for each row of w {tuple(w.shape)}")
     check_shape("v", v, (columns,), f"one value for each column of w read as {rows}×{columns}")
@@ -42,7 +44,8 @@ def power_iteration(w: Array, u: Array, v: Array, *, iterations: int = 1) -> tup
     check_pair(w, u, v)
     if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
         raise ValueError(
-            f"iterations must be a whole number of at least 1, but {iterations!r} came"
+            f"iterations must be a whole number of at least 1, but {iterations!r} came; "
+            f"try iterations=1"
         )
     matrix = as_matrix(w)
     for _ in range(iterations):
@@ -75,6 +78,7 @@ def spectral_norm_backward(dwbar: Array, cache: SpectralNormCache) -> Array:
     Errors: ValueError if `dwbar` is not shaped like wbar.
     Source: Miyato et al. (2018), equation 12, for one sample; chapter "Bound a layer".
     """
+    check_cache(cache, SpectralNormCache)
     wbar, sigma, u, v = cache
     check_like("dwbar", dwbar, wbar)
     outer = (u.reshape(-1, 1) * v.reshape(1, -1)).reshape(wbar.shape)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from normlib.layers.batch import batch_axes, check_channels, per_channel
 from normlib.layers.core import Array, average, centered, summed
-from normlib.layers.guard import check_array, check_axes, check_like, check_shape
+from normlib.layers.guard import check_array, check_axes, check_cache, check_like, check_shape
 
 
 class WeightNormCache(NamedTuple):
@@ -56,6 +56,7 @@ def weight_norm_backward(dw: Array, cache: WeightNormCache) -> tuple[Array, Arra
     Errors: ValueError if `dw` is not shaped like w.
     Source: Salimans and Kingma (2016), equation 3; chapter "Separate length and direction".
     """
+    check_cache(cache, WeightNormCache)
     direction, rnorm, g = cache
     check_like("dw", dw, direction)
     along = (dw * direction).sum(axis=tuple(range(1, dw.ndim)), keepdims=True)
@@ -86,6 +87,7 @@ def mean_only_batch_norm_backward(dy: Array, cache: MeanOnlyBatchNormCache) -> t
     Errors: ValueError if `dy` is not shaped like y.
     Source: Salimans and Kingma (2016), section 4; chapter "Separate length and direction".
     """
+    check_cache(cache, MeanOnlyBatchNormCache)
     check_shape("dy", dy, cache.shape, "that of the forward pass")
     axes = batch_axes(dy)
     dx = dy - average(dy, axes)

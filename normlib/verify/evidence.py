@@ -55,6 +55,7 @@ def batch_norm_inference() -> dict:
         "reference": torch_batch_norm_inference,
         "shapes": (((3, 2), (2,), (2,), (2,), (2,)), ((2, 1, 2), (1,), (1,), (1,), (1,))),
         "derivation": derivations.batch_norm_inference(),
+        "flat": Flat(over(0), {}),
     }
 
 

@@ -38,8 +38,11 @@ def data(forward: Callable) -> dict[str, np.ndarray]:
 
 
 def spread(a: np.ndarray) -> float:
-    """The natural unit of an argument: how far its values lie apart, or their size."""
-    return float(np.std(a)) or float(np.max(np.abs(a))) or 1.0
+    """The natural unit of an argument: how far its values lie apart along the axis along which
+    they lie closest, rounding aside; or their size, where they are all alike."""
+    size = float(np.max(np.abs(a)))
+    along = [np.sqrt(np.mean(np.var(a, axis=n))) for n in range(a.ndim) if a.shape[n] > 1]
+    return min((float(s) for s in along if s > 1e-7 * size), default=size) or 1.0
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,12 @@ class Problem:
                     f"{name} must be a NumPy array of float64, for the bounds are calibrated for "
                     f"it, but {came} came; try numpy.asarray({name}, dtype=float)"
                 )
-        unknown = set(self.zero) - set(self.names)
+        unknown = [name for name in self.zero if name not in self.names]
         if unknown:
-            raise ValueError(f"zero must name arguments among {self.names}, but {unknown} came")
+            raise ValueError(
+                f"zero must name arguments among {self.names}, but {unknown} came; "
+                f"write x, not dx, and a tuple: zero=('x',)"
+            )
 
     @cached_property
     def names(self) -> list[str]:
@@ -83,21 +89,41 @@ class Problem:
 
     @cached_property
     def y(self) -> np.ndarray:
-        return self.forward(*self.args)[0]
+        pair = self.forward(*self.args)
+        if type(pair) is not tuple or len(pair) != 2:
+            raise ValueError(
+                f"forward must return the pair y, cache, but a {type(pair).__name__} came; "
+                f"return y, None if backward needs no cache"
+            )
+        return pair[0]
 
     @cached_property
     def dy(self) -> np.ndarray:
-        return self.rng.standard_normal(self.y.shape)
+        # a stream of its own, for x may have been drawn from another generator of the same seed
+        return self.rng.spawn(1)[0].standard_normal(self.y.shape)
 
     @cached_property
     def gradients(self) -> tuple[np.ndarray, ...]:
         """What the shipped backward says, one gradient an argument."""
-        gradients = as_tuple(self.backward(self.dy, self.forward(*self.args)[1]))
+        return self.gradients_for(self.dy, self.forward(*self.args)[1])
+
+    def gradients_for(self, dy: np.ndarray, cache) -> tuple[np.ndarray, ...]:
+        """One call of the shipped backward, its answer checked."""
+        given = self.backward(dy, cache)
+        gradients = as_tuple(given)
         if len(gradients) != len(self.args):
+            kind = type(given)
+            came = f"{len(gradients)} came" if kind is tuple else f"a {kind.__name__} came"
             raise ValueError(
-                f"backward must return one gradient for each of {self.names}, "
-                f"but {len(gradients)} came"
+                f"backward must return a tuple with one gradient for each of {self.names}, "
+                f"but {came}; return them in the order of forward's arguments"
             )
+        for name, gradient in zip(self.names, gradients, strict=True):
+            if not hasattr(gradient, "shape"):
+                raise ValueError(
+                    f"d{name} must be an array, but a {type(gradient).__name__} came; "
+                    f"a gradient that is zero is an array of zeros"
+                )
         return gradients
 
     @cached_property
@@ -122,7 +148,7 @@ class Problem:
 
         Where the layer is flat and all terms vanish, the natural unit of a derivative remains.
         """
-        reach = float(np.max(np.abs(self.dy))) * spread(self.y)
+        reach = float(np.max(np.abs(self.dy)) * (np.std(self.y) or np.max(np.abs(self.y)) or 1.0))
         return [
             max(float(np.max(terms)), reach / spread(a))
             for a, (_, terms) in zip(self.args, self.steps, strict=True)

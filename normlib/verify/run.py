@@ -36,6 +36,14 @@ def calls(problem: Problem, shapes, derivation, flat) -> tuple[Callable | str, .
     )
 
 
+def protected(a: np.ndarray) -> np.ndarray:
+    """A copy that cannot be written to: a layer that does so is stopped."""
+    if isinstance(a, np.ndarray):
+        a = a.copy()
+        a.setflags(write=False)
+    return a
+
+
 def backward(
     forward: Callable,
     backward: Callable,
@@ -67,7 +75,9 @@ def backward(
     ValueError for arguments that are not float64 arrays, or do not match the signature.
     Source: chapter "Check a gradient".
     """
-    problem = Problem(forward, backward, tuple(args), rng, reference, tuple(zero), reference_twice)
+    problem = Problem(
+        forward, backward, tuple(map(protected, args)), rng, reference, tuple(zero), reference_twice
+    )
     checks, not_run = [], []
     for name, call in zip(WITNESSES, calls(problem, shapes, derivation, flat), strict=True):
         if isinstance(call, str):
@@ -76,6 +86,8 @@ def backward(
             checks += call()
     if not reference_twice:
         not_run.append(("second order", "torch's own double backward is wrong here"))
+    if flat is None:
+        not_run.append(("properties", "no flat directions given"))
     verdict = Verdict(tuple(checks), tuple(not_run))
     if verdict.red:
         raise VerificationError(verdict)

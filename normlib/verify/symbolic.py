@@ -57,6 +57,14 @@ class Run(NamedTuple):
     gradients: dict[str, np.ndarray]  # by the name of the argument
 
 
+def check_shapes(names: list[str], shapes: Shapes) -> None:
+    if len(shapes) != len(names) or not all(isinstance(s, tuple) for s in shapes):
+        raise ValueError(
+            f"shapes must hold, in each set, one tuple for each of {names}, but {shapes} came; "
+            f"write (((3, 2), (2,), (2,)),) for a single set"
+        )
+
+
 def run(forward: Callable, backward: Callable, shapes: Shapes, **keywords) -> Run:
     """Arguments, then bound arrays, become symbols of these shapes; so do numbers such as eps."""
     names = positional(forward)
@@ -94,6 +102,8 @@ def exact(forward: Callable, backward: Callable, shapes: tuple[Shapes, ...]) -> 
                 theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
                 yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
+    for at in shapes:
+        check_shapes([*positional(forward), *data(forward)], at)
     names = [f"d{name}" for name in positional(forward)]
     return gather(names, "exact", describe(shapes), failures())
 

@@ -83,7 +83,8 @@ def compare(
     if ours.shape != theirs.shape:
         failure = f"the shape is {ours.shape}, and must be {theirs.shape}"
         return Check(argument, witness, how, "", failure, np.inf)
-    distance = np.abs(ours - theirs)
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which is red below
+        distance = np.abs(ours - theirs)
     if not np.all(np.isfinite(distance)):
         worst = np.unravel_index(np.argmin(np.isfinite(distance)), distance.shape)
         error = np.inf
