@@ -1,0 +1,42 @@
+"""What the pages that are not notebooks say, held against the notebooks."""
+
+import re
+
+import nbformat
+from project import CHAPTERS, ROOT
+
+
+def printed():
+    """Everything that the chapters have printed as text, white space folded."""
+    cells = (cell for path in CHAPTERS for cell in nbformat.read(path, 4).cells)
+    outputs = (output for cell in cells for output in cell.get("outputs", []))
+    texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
+    return {" ".join(line.split()) for text in texts for line in text.splitlines()}
+
+
+def verdict_rows(page):
+    """The rows of the table of a verdict, as a verdict prints them."""
+    table = page.split("| argument | witness |", 1)[1].split("\n\n", 1)[0]
+    rows = [[cell.strip() for cell in row.strip("| ").split("|")] for row in table.splitlines()[2:]]
+    return [" ".join(row) for row in rows]
+
+
+def missing_rows(page):
+    return [row for row in verdict_rows(page) if row not in printed()]
+
+
+def test_the_verdict_on_the_landing_page_was_printed_by_a_chapter():
+    page = (ROOT / "intro.md").read_text(encoding="utf-8")
+    assert len(verdict_rows(page)) >= 4 and not missing_rows(page)
+
+
+def test_a_verdict_that_no_chapter_printed_is_seen():
+    page = (ROOT / "intro.md").read_text(encoding="utf-8")
+    assert missing_rows(page.replace("< 1e-10", "< 1e-16"))
+
+
+def test_every_dependency_is_explained_in_the_readme():
+    names = re.findall(r"^([a-z][\w-]*)==", (ROOT / "requirements.txt").read_text(), re.M)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.split("## Dependencies", 1)[1]
+    assert len(names) > 10 and not [name for name in names if name not in table]
