@@ -1,6 +1,7 @@
 """The witnesses that compute exactly: the shipped code, run on SymPy symbols."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ def exactly(expr: sp.Expr) -> sp.Expr:
     return expr.xreplace({f: sp.nsimplify(f, rational=True) for f in expr.atoms(sp.Float)})
 
 
+@lru_cache(maxsize=4096)  # the wrong twins of a layer share most of its expressions
 def is_zero(expr: sp.Expr) -> bool:
     """Whether an algebraic expression is identically zero.
 
@@ -108,9 +110,15 @@ def exact(forward: Callable, backward: Callable, shapes: tuple[Shapes, ...]) -> 
     return gather(names, "exact", describe(shapes), failures())
 
 
+@lru_cache(maxsize=1024)
+def written_at(expr: sp.Expr, size: int, entry: int) -> sp.Expr:
+    """An expression in index notation, with its sums written out for one size and entry."""
+    return expr.subs({N: size, k: entry}).doit()
+
+
 def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray]) -> sp.Expr:
-    """An expression in index notation, written out for one size and entry."""
-    written = expr.subs({N: size, k: entry}).doit()
+    """The same, with the symbols of the arrays in place of indexed ones."""
+    written = written_at(expr, size, entry)
     return written.xreplace(
         {i: arrays[str(i.base)].ravel()[int(i.indices[0])] for i in written.atoms(sp.Indexed)}
     )
