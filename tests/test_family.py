@@ -251,3 +251,14 @@ def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():
     known = {"reference": known["reference"]}
     with pytest.raises(verify.VerificationError, match="double backward of torch's layer"):
         verify.backward(forward, backward, args, rng=np.random.default_rng(9), **known)
+
+
+@pytest.mark.parametrize("shape", LARGE[:2])
+def test_in_float32_far_from_zero_a_fitted_scaling_keeps_its_digits(shape):
+    x = (1e4 + np.random.default_rng(10).standard_normal(shape)).astype(np.float32)
+    scaled = normlib.apply_scaling(x, normlib.fit_standard(x))
+    truth = normlib.apply_scaling(x.astype(float), normlib.fit_standard(x.astype(float)))
+    assert scaled.dtype == np.float32
+    assert np.abs(scaled - truth).max() < 1e-3  # the spacing of float32 at 1e4 is 1e-3
+    naive = (x - x.mean(axis=0)) / x.std(axis=0)
+    assert np.abs(scaled - truth).max() < np.abs(naive - truth).max()

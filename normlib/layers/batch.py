@@ -5,8 +5,8 @@ from typing import NamedTuple
 from normlib.layers.core import (
     Array,
     StandardizeCache,
-    average,
     centered,
+    location,
     standardize,
     standardize_backward,
     summed,
@@ -168,8 +168,7 @@ def update_running(
             f"x must have at least 2 values in each channel, but its shape is {tuple(x.shape)}; "
             f"the unbiased variance of a single value is undefined, so use a larger batch"
         )
-    first = average(x, axes)  # in float32 it can be off by more than the deviation
-    batch_mean = (first + average(x - first, axes)).reshape(-1)
+    batch_mean = location(x, axes).reshape(-1)
     batch_var = summed(c * c, axes) / (values - 1)
     return (
         (1 - momentum) * mean + momentum * batch_mean,

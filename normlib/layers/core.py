@@ -25,6 +25,13 @@ def average(x: Array, axes: tuple[int, ...]) -> Array:
     return x.mean(axis=axes, keepdims=True)
 
 
+def location(x: Array, axes: tuple[int, ...]) -> Array:
+    """The mean, to all its digits: in float32 one pass over numbers far from zero can be off by
+    more than their deviation, and the mean of what is left corrects it."""
+    first = average(x, axes)
+    return first + average(x - first, axes)
+
+
 def summed(x: Array, axes: tuple[int, ...]) -> Array:
     """The sum over `axes`, which may be none: NumPy then sums nothing, torch everything."""
     return x.sum(axis=axes) if axes else x

@@ -5,7 +5,7 @@ Fitting and applying are two functions, so that one can see which data the stati
 
 from typing import NamedTuple
 
-from normlib.layers.core import Array, average, centered
+from normlib.layers.core import Array, average, centered, location
 from normlib.layers.guard import check_array, check_axes, check_number, check_shape
 
 INFINITY = float("inf")
@@ -44,7 +44,7 @@ def fit_standard(x: Array) -> Scaling:
     """
     check_samples(x)
     c = centered(x, (0,))
-    return Scaling(average(x, (0,))[0], nonzero(average(c * c, (0,))[0] ** 0.5))
+    return Scaling(location(x, (0,))[0], nonzero(average(c * c, (0,))[0] ** 0.5))
 
 
 def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
