@@ -95,7 +95,8 @@ def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array,
     dbeta = summed(dy, axes)
     dgamma = summed(dy * xhat, axes)
     gamma = per_channel(gamma, dy)
-    dx = standardize_backward(gamma * dy, standardized)
+    d = gamma * dy
+    dx = standardize_backward(d, standardized)
     return dx, dgamma, dbeta
 
 

@@ -67,8 +67,8 @@ def group_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array,
     dbeta = summed(dy, axes)
     dgamma = summed(dy * xhat, axes)
     gamma = per_channel(gamma, dy)
-    d = (gamma * dy).reshape(standardized.xhat.shape)
-    dx = standardize_backward(d, standardized).reshape(shape)
+    d = gamma * dy
+    dx = standardize_backward(d.reshape(standardized.xhat.shape), standardized).reshape(shape)
     return dx, dgamma, dbeta
 
 

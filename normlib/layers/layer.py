@@ -64,5 +64,6 @@ def layer_norm_backward(dy: Array, cache: LayerNormCache) -> tuple[Array, Array,
     axes = leading_axes(dy, gamma)
     dbeta = summed(dy, axes)
     dgamma = summed(dy * xhat, axes)
-    dx = standardize_backward(gamma * dy, standardized)
+    d = gamma * dy
+    dx = standardize_backward(d, standardized)
     return dx, dgamma, dbeta

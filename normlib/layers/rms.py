@@ -40,5 +40,6 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
     xhat = standardized.xhat
     check_like("dy", dy, xhat)
     dgamma = summed(dy * xhat, leading_axes(dy, gamma))
-    dx = standardize_backward(gamma * dy, standardized)
+    d = gamma * dy
+    dx = standardize_backward(d, standardized)
     return dx, dgamma

@@ -81,10 +81,10 @@ def rms_norm(ndim: int = 2, features: int = 1) -> dict:
 
 def group_norm(groups: int) -> dict:
     """For x with any number of axes, this many groups, and eps = 1e-5."""
-    channels = (2 * groups,)
+    channels, thirds = (2 * groups,), (3 * groups,)
     return {
         "reference": lambda x, gamma, beta: functional.group_norm(x, groups, gamma, beta),
-        "shapes": (((1, *channels, 2), channels, channels), ((2, *channels), channels, channels)),
+        "shapes": (((1, *channels, 2), channels, channels), ((2, *thirds), thirds, thirds)),
         "derivation": derivations.group_norm(),
         "flat": centred(over_groups(groups)),
     }

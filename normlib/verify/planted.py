@@ -37,7 +37,7 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
         (f"({VARIANCE} + eps) ** -0.5", f"({VARIANCE} ** 0.5 + eps) ** -1"),
         (ALONG_XHAT, f"average(xhat * xhat, axes) ** -0.5 * {ALONG_XHAT}"),
     ),
-    "gamma forgotten in dx": (("backward(gamma * dy,", "backward(dy,"),),
+    "gamma forgotten in dx": (("d = gamma * dy", "d = dy"),),
     "dgamma and dbeta swapped": (("dgamma, dbeta\n", "dbeta, dgamma\n"),),
     "dgamma from a transposed sum": (
         (
