@@ -13,7 +13,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test serve lab refresh bench clean lock
+.PHONY: help book test serve lab refresh bench cifar clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -44,6 +44,9 @@ refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER
 
 bench: $(READY)  ## measure the speed of the layers and the witnesses
 	@$(PY) tools/bench.py
+
+cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=/of/its/bin/files
+	@$(PY) tools/cifar.py "$(FOLDER)" $(OPTIONS)
 
 clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
 	rm -rf _build .pytest_cache .ruff_cache

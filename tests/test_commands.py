@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from project import ROOT, environment, run
 
-TARGETS = ["help", "book", "test", "serve", "lab", "refresh", "bench", "clean", "lock"]
+TARGETS = ["help", "book", "test", "serve", "lab", "refresh", "bench", "cifar", "clean", "lock"]
 FRAME = [
     "Makefile",
     "_config.yml",

@@ -1,0 +1,176 @@
+"""The loss along the gradient ray, as Santurkar et al. (2018) probe it, and the normalizations
+by other means than the deviation. Chapter "Walk along the gradient".
+
+At the parameters θ with the gradient d, the ray is θ - η d for several step lengths η ≥ 0. The
+functions take any loss of `deep`: a function (params, batch) → number. They change nothing in
+place. In float64 and on one thread every result repeats to the last digit.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from normlib.experiments import deep, training
+from normlib.experiments.data import Split
+from normlib.experiments.deep import Norm, Params
+
+
+class Ray(NamedTuple):
+    """What one gradient ray meets. The arrays have one entry for each step length."""
+
+    start: float  # the loss where the ray begins
+    losses: np.ndarray
+    changes: np.ndarray  # the distance of the gradient there from the gradient at the start
+    distances: np.ndarray  # the way from the start, η |d|
+
+    @property
+    def smoothness(self) -> float:
+        """The effective smoothness: the greatest change of the gradient per way."""
+        return (self.changes / self.distances).max()
+
+
+def size(vectors: Params) -> float:
+    """The Euclidean norm of all entries of all tensors together."""
+    return sum((v * v).sum() for v in vectors.values()).sqrt().item()
+
+
+def change(one: Params, other: Params) -> float:
+    return size({name: one[name] - other[name] for name in one})
+
+
+def ray(
+    params: Params, slopes: Params, start: float, loss: Callable, rows: Any, lengths: Sequence
+) -> Ray:
+    """Walk from `params` along minus the gradient `slopes`, all step lengths on one batch."""
+    there = [deep.gradient(deep.step(params, slopes, eta), loss, rows) for eta in lengths]
+    losses = np.array([value for value, _ in there])
+    changes = np.array([change(slopes, other) for _, other in there])
+    return Ray(start, losses, changes, np.array(lengths) * size(slopes))
+
+
+def probe(params: Params, loss: Callable, rows: Any, lengths: Sequence) -> Ray:
+    """The ray from `params`, whose gradient is computed first."""
+    start, slopes = deep.gradient(params, loss, rows)
+    return ray(params, slopes, start, loss, rows, lengths)
+
+
+class Landscape(NamedTuple):
+    """Rays along a training run. Each array has one row for each ray."""
+
+    steps: np.ndarray  # at which step of training
+    start: np.ndarray  # (rays,) the loss at that step
+    losses: np.ndarray  # (rays, lengths)
+    changes: np.ndarray  # (rays, lengths)
+    distances: np.ndarray  # (rays, lengths)
+
+    @property
+    def smoothness(self) -> np.ndarray:
+        """(rays,) the effective smoothness at each step."""
+        return (self.changes / self.distances).max(axis=1)
+
+
+def survey(
+    params: Params,
+    loss: Callable,
+    batches: Iterable,
+    rate: float,
+    factors: Sequence[float],
+    *,
+    every: int = 1,
+) -> tuple[Landscape, np.ndarray, Params]:
+    """Train by plain SGD, and at every few steps look along the ray on the batch of that step, at
+    the step lengths rate · factors. Also returns all losses and the trained parameters."""
+    lengths, rays, losses = [rate * f for f in factors], {}, []
+    for number, moment in enumerate(deep.walk(params, loss, batches, rate)):
+        losses.append(moment.loss)
+        params = moment.after
+        if number % every == 0:
+            rays[number] = ray(
+                moment.before, moment.slopes, moment.loss, loss, moment.rows, lengths
+            )
+    columns = map(np.array, zip(*rays.values(), strict=True))
+    return Landscape(np.array(list(rays)), *columns), np.array(losses), params
+
+
+def lp(z: Tensor, gamma: Tensor, beta: Tensor, *, p: float, eps: float = 1e-5) -> Tensor:
+    """Subtract the mean over the batch and divide by the average ℓp norm, which is computed
+    before the mean is subtracted: y = gamma (z - mean z) / (mean |z|^p)^(1/p) + beta, and for
+    p = ∞ the greatest |z|. Each unit has its own; eps is added to the mean."""
+    parts = z.abs()
+    average = (
+        parts.amax(dim=0) + eps if p == torch.inf else ((parts**p).mean(dim=0) + eps) ** (1 / p)
+    )
+    return gamma * (z - z.mean(dim=0)) / average + beta
+
+
+NORMS: dict[str, Norm] = {
+    "without": deep.plain,
+    "batch norm": deep.batch,
+    "layer norm": deep.layer,
+    "RMSNorm": deep.rms,
+}
+LP: dict[str, Norm] = {f"ℓ{n}": partial(lp, p=p) for n, p in ((1, 1), (2, 2), ("∞", torch.inf))}
+SIX_LAYERS = (64, *[64] * 6, 10)
+BATCH = 64
+EVERYTHING = slice(None)  # the batch that is all samples
+
+
+def digits_problem(split: Split, norm: Norm, seed: int, steps: int) -> tuple:
+    """Six ReLU layers of 64 units on the digits: parameters, loss, and batches of 64."""
+    loss = deep.cross_entropy_loss(norm, split.x_train, split.labels_train)
+    batches = training.batches(len(split.x_train), BATCH, steps, np.random.default_rng(seed))
+    return deep.dense(SIX_LAYERS, seed), loss, batches
+
+
+def linear_problem(norm: Norm, seed: int, steps: int) -> tuple:
+    """The deep linear net on its Gaussian task, all samples in each step."""
+    loss = deep.squared_loss(norm, deep.gaussian_task(seed))
+    return deep.deep_linear(seed), loss, [EVERYTHING] * steps
+
+
+def outcome(
+    split: Split, norm: Norm, rate: float, seed: int, steps: int = 300
+) -> tuple[float, float]:
+    """Train the six layers: the mean loss of the last 20 steps, and the accuracy on the test
+    digits."""
+    losses, params = deep.train(*digits_problem(split, norm, seed, steps), rate)
+    return losses[-20:].mean(), deep.accuracy(params, split.x_test, split.labels_test, norm)
+
+
+def curvature(params: Params, loss: Callable, rows: Any) -> float:
+    """|H d| / |d| at the start of the ray, by differentiating twice: what the effective
+    smoothness of ever shorter rays tends to."""
+    free = {name: value.detach().requires_grad_() for name, value in params.items()}
+    options = {"allow_unused": True, "materialize_grads": True}
+    value = loss(free, rows)
+    slopes = torch.autograd.grad(value, list(free.values()), create_graph=True, **options)
+    along = sum((s * s.detach()).sum() for s in slopes)
+    bent = torch.autograd.grad(along, list(free.values()), **options)
+    return size(dict(enumerate(bent))) / size(dict(enumerate(slopes)))
+
+
+PICTURES = {
+    "loss": "loss along the ray",
+    "changes": "change of the gradient",
+    "smoothness": "effective smoothness",
+}
+
+
+def draw(ax: Axes, seen: Landscape, what: str, color: str, style: str, label: str) -> None:
+    """One of the three pictures, for one run: a band from the smallest to the greatest value at
+    each step, or, for the smoothness, a line."""
+    look = {"color": color, "ls": style, "lw": 1.2}
+    if what == "smoothness":
+        ax.plot(seen.steps, seen.smoothness, label=label, **look)
+    else:
+        values = {"loss": seen.losses, "changes": seen.changes}[what]
+        low, high = values.min(axis=1), values.max(axis=1)
+        ax.fill_between(seen.steps, low, high, color=color, alpha=0.25, lw=0)
+        ax.plot(seen.steps, high, label=label, **look)
+        ax.plot(seen.steps, low, **look)
+    ax.set(title=PICTURES[what], xlabel="step")

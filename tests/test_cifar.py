@@ -1,0 +1,194 @@
+"""CIFAR-10's binary version is read, trained on and drawn; what is not it ends in one line."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from project import ROOT, run
+
+from normlib.experiments import cifar, deep, landscape
+
+RECORD = 3073
+FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
+TOOL = ROOT / "tools" / "cifar.py"
+
+
+def records(images, rng):
+    """Bytes of the format, written down here once more, image by image."""
+    pixels = rng.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
+    labels = rng.permutation(np.arange(images) % 10).astype(np.uint8)
+    rows = [bytes([label]) + image.tobytes() for label, image in zip(labels, pixels, strict=True)]
+    return b"".join(rows), pixels, labels
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Six files of six images of noise."""
+    rng = np.random.default_rng(0)
+    for name in FILES:
+        (tmp_path / name).write_bytes(records(6, rng)[0])
+    return tmp_path
+
+
+def tool(*arguments):
+    return run(sys.executable, TOOL, *arguments)
+
+
+def only_line(result):
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("make: ***")]
+    assert result.returncode != 0 and len(lines) == 1, result.stdout + result.stderr
+    return lines[0]
+
+
+def test_every_file_is_read_in_order_and_no_byte_is_lost(folder):
+    train, test = cifar.load(folder)
+    rng = np.random.default_rng(0)
+    _, pixels, labels = (list(part) for part in zip(*(records(6, rng) for _ in FILES), strict=True))
+    assert np.array_equal(train.pixels, np.concatenate(pixels[:5]))
+    assert np.array_equal(train.labels, np.concatenate(labels[:5]))
+    assert np.array_equal(test.pixels, pixels[5]) and np.array_equal(test.labels, labels[5])
+
+
+def test_a_record_is_a_label_then_red_row_by_row_then_green_then_blue(tmp_path):
+    record = np.zeros(RECORD, np.uint8)
+    record[0], record[1 + 1], record[1 + 32], record[1 + 1024], record[-1] = 7, 10, 20, 30, 40
+    (tmp_path / "one.bin").write_bytes(record.tobytes())
+    image, label = (part[0] for part in cifar.read(tmp_path / "one.bin"))
+    found = image[0, 0, 1], image[0, 1, 0], image[1, 0, 0], image[2, 31, 31]
+    assert label == 7 and found == (10, 20, 30, 40) and image.sum() == 100
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "found 0 bytes"),
+        (bytes(2 * RECORD - 1), "found 6145 bytes; the file may be truncated"),
+        (bytes(RECORD), "found 1 in data_batch_3.bin and 6 in another; it may be truncated"),
+        (bytes([11]) * (6 * RECORD), "expected labels from 0 to 9"),
+    ],
+    ids=["empty", "cut within an image", "cut between two images", "no label"],
+)
+def test_a_file_that_is_cut_off_or_something_else_is_named(folder, content, says):
+    (folder / "data_batch_3.bin").write_bytes(content)
+    with pytest.raises(ValueError, match="expected") as error:
+        cifar.load(folder)
+    assert says in str(error.value) and "data_batch_3.bin" in str(error.value)
+
+
+def test_a_missing_file_is_named(folder):
+    (folder / "test_batch.bin").unlink()
+    with pytest.raises(ValueError, match=r"expected test_batch\.bin .* binary version"):
+        cifar.load(folder)
+
+
+def test_the_version_in_pickles_is_refused_and_not_opened(tmp_path):
+    (tmp_path / "data_batch_1").write_bytes(b"cos\nabort\n.")
+    with pytest.raises(ValueError, match="Python version, whose pickles are not read"):
+        cifar.load(tmp_path)
+
+
+def test_the_scale_is_the_mean_and_deviation_of_each_colour(folder):
+    train, _ = cifar.load(folder)
+    scale = cifar.scale_of(train)
+    assert np.allclose(scale.mean, train.pixels.mean(axis=(0, 2, 3)), rtol=1e-12)
+    assert np.allclose(scale.deviation, train.pixels.std(axis=(0, 2, 3)), rtol=1e-12)
+    x = cifar.scaled(torch.tensor(train.pixels), scale)
+    assert x.dtype == torch.float32
+    assert x.mean(dim=(0, 2, 3)).abs().max() < 1e-5  # float32
+
+
+def twin(params, norm):
+    """The same net from torch's own modules."""
+    layers, number = [], 0
+    for stage in ((0,), (1,), (2, 3), (4, 5), (6, 7)):
+        for _ in stage:
+            w = params[f"w{number}"]
+            conv = torch.nn.Conv2d(w.shape[1], w.shape[0], 3, padding=1, bias=False)
+            conv.weight.data = w
+            layers += [conv, *([torch.nn.BatchNorm2d(w.shape[0])] if norm else []), torch.nn.ReLU()]
+            number += 1
+        layers.append(torch.nn.MaxPool2d(2))
+    dense = torch.nn.Linear(*params["w_out"].shape)
+    dense.weight.data, dense.bias.data = params["w_out"].T, params["bias"]
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), dense).double()
+
+
+@pytest.mark.parametrize("name", cifar.NORMS)
+def test_the_vgg_is_what_torchs_own_modules_compute(name):
+    x = torch.tensor(np.random.default_rng(1).standard_normal((5, 3, 32, 32)))
+    params = {n: value.double() for n, value in cifar.vgg(0, width=4).items()}
+    ours = cifar.forward(params, x, cifar.NORMS[name])
+    theirs = twin(params, name == "batch norm")(x)
+    assert ours.shape == (5, 10)
+    assert (ours - theirs).abs().max() < 1e-9 * theirs.abs().max()
+
+
+def test_the_full_width_is_that_of_vgg_11():
+    params = cifar.vgg(0)
+    widths = [len(params[f"w{i}"]) for i in range(deep.depth(params))]
+    assert widths == [64, 128, 256, 256, 512, 512, 512, 512]
+
+
+def test_the_ray_on_a_vgg_is_the_plain_computation(folder):
+    train, _ = cifar.load(folder)
+    loss = cifar.loss_on(train, cifar.scale_of(train), cifar.NORMS["batch norm"])
+    params = cifar.vgg(0, width=4)
+    ray = landscape.probe(params, loss, np.arange(20), (0.05, 0.4))
+    free = {name: value.clone().requires_grad_() for name, value in params.items()}
+    slopes = torch.autograd.grad(loss(free, np.arange(20)), list(free.values()))
+    moved = {n: p - 0.4 * s for (n, p), s in zip(params.items(), slopes, strict=True)}
+    assert ray.losses[1] == pytest.approx(loss(moved, np.arange(20)).item(), rel=1e-5)
+    length = 0.4 * torch.cat([s.ravel() for s in slopes]).norm().item()
+    assert ray.distances[1] == pytest.approx(length, rel=1e-5)
+
+
+def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(folder, tmp_path):
+    texts = []
+    for out in (tmp_path / "one", tmp_path / "two"):
+        said = tool(folder, "--steps", "3", "--width", "2", "--out", out)
+        assert said.returncode == 0 and said.stderr == "", said.stderr
+        assert sorted(p.name for p in out.iterdir()) == [
+            "changes.png", "cifar.json", "loss.png", "smoothness.png",
+        ]  # fmt: skip
+        assert all(p.read_bytes()[:4] == b"\x89PNG" for p in out.glob("*.png"))
+        texts.append((out / "cifar.json").read_text())
+    assert texts[0] == texts[1]
+    results = json.loads(texts[0])
+    assert results["steps"] == 3 and results["rate"] == 0.1
+    for name in cifar.NORMS:
+        run_ = results[name]
+        assert run_["probed steps"] == [0, 1, 2] and len(run_["last losses"]) == 3
+        assert 0 <= run_["test accuracy"] <= 1
+        assert all(np.array(run_["loss from"]) <= run_["loss to"])
+        assert min(run_["smoothness"]) > 0
+    assert results["without"]["loss to"] != results["batch norm"]["loss to"]
+
+
+def test_the_vgg_learns_the_few_images_it_is_given(folder):
+    train, test = cifar.load(folder)
+    bare = cifar.run(train, train, cifar.NORMS["batch norm"], 40, width=4, probes=2)
+    assert bare.losses[-1] < 0.5 * bare.losses[0] and bare.accuracy > 0.5
+    assert len(bare.seen.steps) == 2
+    unseen = cifar.accuracy(cifar.vgg(0, width=2), test, cifar.scale_of(train), deep.batch)
+    assert 0 <= unseen <= 1
+
+
+@pytest.mark.parametrize("file", [None, "data_batch_2.bin"], ids=["no folder", "truncated"])
+def test_the_command_says_what_is_wrong_in_one_line(folder, file):
+    if file:
+        whole = (folder / file).read_bytes()
+        (folder / file).write_bytes(whole[:-100])
+    line = only_line(tool(folder if file else folder / "absent"))
+    assert line.startswith("cifar: expected ") and (file or "absent") in line
+
+
+def test_make_cifar_without_a_folder_says_how_to_name_one():
+    said = run("make", "-o", ".venv/ready", f"PY={sys.executable}", "cifar", FOLDER="")
+    assert "make cifar FOLDER=" in only_line(said)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_missing_gpu_ends_in_one_line(folder):
+    assert "torch found none" in only_line(tool(folder, "--device", "cuda"))

@@ -1,0 +1,76 @@
+"""Run the heavier experiments of the chapter "Walk along the gradient" and write
+chapters/data/landscape.json: python tools/landscape.py. About four minutes on one core; delete the
+file to start afresh.
+
+First, six ReLU layers on the digits: four norms, five learning rates, five seeds, 300 steps. Then
+the deep linear net at the paper's learning rate of 1e-6: with and without batch norm, three seeds,
+3,000 steps, with a look along the ray at every 100th. What is not finite is stored as null.
+"""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from normlib.experiments import data, landscape
+
+TARGET = Path(__file__).resolve().parents[1] / "chapters" / "data" / "landscape.json"
+RATES, SEEDS = (0.03, 0.1, 0.3, 1.0, 2.0), (0, 1, 2, 3, 4)
+RATE, FACTORS, STEPS, EVERY = 1e-6, (0.01, 0.1, 1.0, 5.0, 30.0), 3000, 100
+
+
+def kept(number: float) -> float | None:
+    """Four significant digits, and null for what JSON does not have."""
+    return float(f"{number:.4g}") if math.isfinite(number) else None
+
+
+def sweep(split: data.Split, name: str, rate: float, seed: int) -> dict:
+    loss, accuracy = landscape.outcome(split, landscape.NORMS[name], rate, seed)
+    return {
+        "norm": name,
+        "rate": rate,
+        "seed": seed,
+        "loss": kept(loss),
+        "accuracy": kept(accuracy),
+    }
+
+
+def long_run(name: str, seed: int) -> dict:
+    problem = landscape.linear_problem(landscape.NORMS[name], seed, STEPS)
+    seen, losses, _ = landscape.survey(*problem, RATE, FACTORS, every=EVERY)
+    rows = {
+        "loss": losses[::EVERY],
+        "range": np.ptp(seen.losses, axis=1),
+        "change": seen.changes.max(axis=1),
+        "smoothness": seen.smoothness,
+    }
+    return {"norm": name, "seed": seed} | {key: list(map(kept, row)) for key, row in rows.items()}
+
+
+def table(runs: list[dict]) -> str:
+    return "[\n" + ",\n".join(f"  {json.dumps(run)}" for run in runs) + "\n]"
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    split = data.digits(np.random.default_rng(0))
+    settings = list(itertools.product(landscape.NORMS, RATES, SEEDS))
+    digits = [sweep(split, *setting) for setting in tqdm(settings, "digits", disable=None)]
+    pairs = list(itertools.product(("without", "batch norm"), SEEDS[:3]))
+    linear = [long_run(*pair) for pair in tqdm(pairs, "deep linear", disable=None)]
+    TARGET.parent.mkdir(exist_ok=True)
+    part = TARGET.with_suffix(".part")
+    part.write_text(f'{{"digits": {table(digits)},\n"deep linear": {table(linear)}}}\n')
+    part.replace(TARGET)
+
+
+if __name__ == "__main__":
+    main()
