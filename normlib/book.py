@@ -89,8 +89,8 @@ class CheatSheet(Reference):
     """Formulas and shapes alone, a row a function."""
 
     def _repr_markdown_(self) -> str:
-        rows = [f"| `{e.name}` | {code_lines(e.formula)} | {e.shapes} |" for e in self.entries]
-        return "\n".join(["| function | formula | shapes |", "|---|---|---|", *rows])
+        rows = [f"| `{e.name}` | {parts(e.formula)}<br>{e.shapes} |" for e in self.entries]
+        return "\n".join(["| function | formula, and shapes |", "|---|---|", *rows])
 
 
 def described(e: Entry) -> str:
@@ -99,6 +99,7 @@ def described(e: Entry) -> str:
     return "\n\n".join([*head, *tail])
 
 
-def code_lines(formula: str) -> str:
-    """For a cell of a table, in which a bar would end the cell."""
-    return "<br>".join(f"`{line.strip()}`" for line in formula.splitlines()).replace("|", "\\|")
+def parts(formula: str) -> str:
+    """Each part of a formula on a line of its own, for a cell of a table, which a bar would end."""
+    lines = re.split(r",\s{3}|,?\n", formula)
+    return "<br>".join(f"`{line.strip()}`" for line in lines).replace("|", "\\|")

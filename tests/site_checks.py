@@ -118,6 +118,11 @@ CONTRAST = """() => {
     .map(e => `contrast ${ratio(e).toFixed(1)}: ${e.outerHTML.slice(0, 100)}`);
 }"""
 
+# Markdown that reached the page as it was typed: a table's rule, or bold text.
+UNRENDERED = r"""() => [...document.querySelectorAll('article p')]
+  .filter(p => /\|\s*[-—–:]+\s*\|/.test(p.innerText) || /\*\*\w[^*]*\*\*/.test(p.innerText))
+  .map(p => `as typed: ${p.innerText.slice(0, 80)}`)"""
+
 GROUND = "() => getComputedStyle(document.body).backgroundColor"
 IDS = "() => [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name)"
 LINKS = "() => [...document.querySelectorAll('a[href]')].map(e => e.href)"
@@ -137,6 +142,10 @@ def foreign_requests(visit):
 
 def mathematics_problems(visit):
     return visit.ask(MATHEMATICS)
+
+
+def markdown_problems(visit):
+    return visit.ask(UNRENDERED)
 
 
 def image_problems(visit):

@@ -93,6 +93,10 @@ def test_all_mathematics_is_rendered(desk, phone):
     )
 
 
+def test_no_markdown_stands_on_a_page_as_it_was_typed(desk):
+    assert_none(checks.markdown_problems, desk)
+
+
 def test_every_image_loads_and_has_an_alternative_text(desk):
     assert_none(checks.image_problems, desk)
 
@@ -149,7 +153,7 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><body><article>
 <img src="none.png" alt="an image that is not there"> <img src="_static/favicon.svg">
 <img src="http://127.0.0.2:9/spy.png" alt="an image of another host">
 <span class="math">\\(x\\)</span> <mjx-container><mjx-merror>undefined</mjx-merror></mjx-container>
-<div style="width: 900px">wide</div>
+<div style="width: 900px">wide</div> <p>| a | b |\n|---|---|</p>
 <script>console.error("planted")</script></article></body></html>"""
 
 
@@ -168,6 +172,7 @@ def bad(browser, root, folder):
         (checks.foreign_requests, "127.0.0.2"),
         (checks.mathematics_problems, "not rendered"),
         (checks.mathematics_problems, "error: <mjx-merror"),
+        (checks.markdown_problems, "as typed: | a"),
         (checks.image_problems, "no alt text: "),
         (checks.image_problems, "not loaded: "),
         (checks.width_problems, "px on 390"),
