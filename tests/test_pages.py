@@ -36,7 +36,7 @@ def test_a_verdict_that_no_chapter_printed_is_seen():
 
 
 def test_every_dependency_is_explained_in_the_readme():
-    names = re.findall(r"^([a-z][\w-]*)==", (ROOT / "requirements.txt").read_text(), re.M)
+    names = re.findall(r"^[a-z][\w-]*", (ROOT / "requirements.txt").read_text(), re.M)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.split("## Dependencies", 1)[1]
     assert len(names) > 10 and not [name for name in names if name not in table]
