@@ -1,0 +1,66 @@
+"""The ray meets what the formulas say, looking along it changes no training, and ℓp is ℓp."""
+
+import numpy as np
+import pytest
+import torch
+
+from normlib.experiments import data, deep, landscape
+
+SEEDS = (0, 1, 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_on_a_quadratic_every_number_of_the_ray_is_known(seed):
+    rng = np.random.default_rng(seed)
+    half = torch.tensor(rng.standard_normal((5, 5)))
+    a, theta = half @ half.T, torch.tensor(rng.standard_normal(5))
+    d = a @ theta
+    ray = landscape.probe({"p": theta}, lambda p, _: p["p"] @ a @ p["p"] / 2, None, (0.1, 0.7))
+    for i, eta in enumerate((0.1, 0.7)):
+        there = theta - eta * d
+        assert ray.losses[i] == pytest.approx((there @ a @ there / 2).item(), rel=1e-12)
+        assert ray.changes[i] == pytest.approx(eta * (a @ d).norm().item(), rel=1e-10)
+        assert ray.distances[i] == pytest.approx(eta * d.norm().item(), rel=1e-12)
+    assert ray.smoothness == pytest.approx(((a @ d).norm() / d.norm()).item(), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", landscape.NORMS)
+def test_looking_along_the_ray_changes_no_step_of_the_training(name):
+    split = data.digits(np.random.default_rng(0))
+    problem = [landscape.digits_problem(split, landscape.NORMS[name], 0, 7) for _ in range(2)]
+    seen, losses, params = landscape.survey(*problem[0], 0.1, (0.5, 4.0), every=3)
+    expected, trained = deep.train(*problem[1], 0.1)
+    assert np.array_equal(losses, expected)
+    assert all(torch.equal(params[n], trained[n]) for n in trained)
+    assert seen.steps.tolist() == [0, 3, 6] and np.array_equal(seen.start, losses[::3])
+    assert seen.losses.shape == seen.changes.shape == seen.distances.shape == (3, 2)
+
+
+def test_at_one_learning_rate_the_ray_meets_the_next_step():
+    problem = landscape.linear_problem(deep.batch, 0, 2)
+    seen, losses, _ = landscape.survey(*problem, 1e-4, (1.0,))
+    assert seen.losses[0, 0] == pytest.approx(losses[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_short_rays_in_a_linear_net_have_the_smoothness_of_the_curvature(seed):
+    params, loss, batches = landscape.linear_problem(deep.batch, seed, 1)
+    short = landscape.probe(params, loss, batches[0], [1e-10]).smoothness
+    assert short == pytest.approx(landscape.curvature(params, loss, batches[0]), rel=1e-2)
+
+
+@pytest.mark.parametrize("p", [1, 2, torch.inf])
+def test_lp_divides_by_the_norm_of_what_is_not_yet_centered(p):
+    z = np.random.default_rng(0).standard_normal((9, 3)) + 2
+    ones = np.ones(3)
+    size = np.linalg.norm(z, ord=float(p), axis=0) / (1 if p == torch.inf else 9 ** (1 / p))
+    ours = landscape.lp(*map(torch.tensor, (z, 2 * ones, ones)), p=p, eps=0.0).numpy()
+    assert np.allclose(ours, 2 * (z - z.mean(axis=0)) / size + 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("p", [1, 2, torch.inf])
+def test_a_dead_unit_passes_lp_with_a_finite_gradient(p):
+    z = torch.zeros(4, 2, dtype=torch.float64, requires_grad=True)
+    y = landscape.lp(z, torch.ones(2), torch.zeros(2), p=p)
+    slope = torch.autograd.grad((y * torch.randn(4, 2)).sum(), z)[0]
+    assert y.abs().max() == 0 and slope.isfinite().all()
