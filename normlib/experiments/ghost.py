@@ -1,0 +1,127 @@
+"""Batch norm with statistics from a part of the batch, and with made-up noise in their place.
+
+What a small batch does to the gradient and what it does to the statistics come together as a
+rule. Here the batch of a step stays what it is, and only the statistics are taken from parts of
+it, called ghost batches (Hoffer et al. 2017). Chapter "Count the noise of a batch".
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from normlib.experiments import data, networks, training
+from normlib.layers import batch_norm, batch_norm_backward, batch_norm_inference
+
+Norm = tuple[Callable, Callable]  # forward (z, gamma, beta) → y, cache; backward (dy, cache)
+
+
+def parts_as_channels(z: np.ndarray, m: int) -> np.ndarray:
+    """(N, C) → (m, N / m · C): every unit of every part becomes a channel of its own."""
+    return z.reshape(-1, m, z.shape[1]).transpose(1, 0, 2).reshape(m, -1)
+
+
+def channels_as_parts(z: np.ndarray, units: int) -> np.ndarray:
+    """The way back: (m, N / m · C) → (N, C)."""
+    return z.reshape(len(z), -1, units).transpose(1, 0, 2).reshape(-1, units)
+
+
+def ghost(m: int) -> Norm:
+    """Batch norm with the statistics of each part of m samples."""
+
+    def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
+        repeated = (np.tile(p, len(z) // m) for p in (gamma, beta))
+        y, cache = batch_norm(parts_as_channels(z, m), *repeated)
+        return channels_as_parts(y, len(gamma)), (cache, len(gamma))
+
+    def backward(dy: np.ndarray, cache: tuple) -> tuple:
+        inner, units = cache
+        dx, *parameters = batch_norm_backward(parts_as_channels(dy, m), inner)
+        sums = (p.reshape(-1, units).sum(axis=0) for p in parameters)
+        return channels_as_parts(dx, units), *sums
+
+    return forward, backward
+
+
+def noisy(m: int, rng: np.random.Generator) -> Norm:
+    """Batch norm with the statistics of the whole batch, moved at random by as much as those of a
+    part of m samples would be, for Gaussian values: variances 1/m and 1/2m, less the batch's own.
+    """
+
+    def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
+        variance = 1 / m - 1 / len(z)
+        draws = rng.standard_normal((2, len(z) // m, len(gamma))) * np.sqrt(variance)
+        shift, scale = np.repeat(draws[0], m, axis=0), 1 + np.repeat(draws[1] / 2**0.5, m, axis=0)
+        xhat, cache = batch_norm(z, np.ones_like(gamma), np.zeros_like(beta))
+        moved = (xhat - shift) * scale
+        return gamma * moved + beta, (cache, gamma * scale, moved)
+
+    def backward(dy: np.ndarray, cache: tuple) -> tuple:
+        inner, factor, moved = cache
+        dx = batch_norm_backward(factor * dy, inner)[0]
+        return dx, (dy * moved).sum(axis=0), dy.sum(axis=0)
+
+    return forward, backward
+
+
+class Outcome(NamedTuple):
+    accuracy: float  # on digits not trained on
+    test_loss: float  # on the same
+    train_loss: float  # both at inference, with the statistics of all training digits
+
+
+def at_inference(mean: np.ndarray, var: np.ndarray, z: np.ndarray, *affine: np.ndarray) -> tuple:
+    return batch_norm_inference(z, mean, var, *affine)
+
+
+def outcome(params: networks.Params, x: list[np.ndarray], labels: list[np.ndarray]) -> Outcome:
+    """Judge a net. `x` and `labels` are pairs: the digits trained on, and the others."""
+    caches = networks.forward(params, x[0], [batch_norm] * networks.depth(params))[1]
+    statistics = [(z.mean(axis=0), z.var(axis=0)) for _, z, _, _ in caches[:-1]]
+    norms = [partial(at_inference, *pair) for pair in statistics]
+    seen, unseen = (networks.forward(params, part, norms)[0] for part in x)
+    accuracy = (unseen.argmax(axis=1) == labels[1]).mean().item()
+    losses = (
+        networks.cross_entropy(unseen, labels[1])[0],
+        networks.cross_entropy(seen, labels[0])[0],
+    )
+    return Outcome(accuracy, *losses)
+
+
+def experiment(
+    norm: Callable[[np.random.Generator], Norm], *, seed: int, rate: float, steps: int = 400
+) -> Outcome:
+    """Train a net with two hidden layers of 64 units on 300 digits, in batches of 128, by plain
+    gradient descent. `norm` makes the norm from a generator of its own."""
+    rng = np.random.default_rng(seed)
+    split = data.digits(rng)
+    x = np.split(np.concatenate([split.x_train, split.x_test]), [300])
+    labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [300])
+    params = networks.dense((64, 64, 64, 10), rng)
+    forward, backward = norm(np.random.default_rng([seed, 1]))
+    for rows in training.batches(300, 128, steps, rng):
+        logits, caches = networks.forward(params, x[0][rows], [forward] * networks.depth(params))
+        _, dlogits = networks.cross_entropy(logits, labels[0][rows])
+        grads = networks.backward(params, dlogits, caches, backward)
+        params = {name: value - rate * grads[name] for name, value in params.items()}
+    return outcome(params, x, labels)
+
+
+def statistics_of(m: int) -> Callable:
+    return lambda rng: ghost(m)
+
+
+def noise_of(m: int) -> Callable:
+    return lambda rng: noisy(m, rng)
+
+
+# what is compared: a norm, and the number of steps
+ARMS = {
+    "128": (statistics_of(128), 400),
+    "32": (statistics_of(32), 400),
+    "8": (statistics_of(8), 400),
+    "4": (statistics_of(4), 400),
+    "128, noise of 8": (noise_of(8), 400),
+    "128, twice the steps": (statistics_of(128), 800),
+}
