@@ -141,10 +141,12 @@ def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(name, value, d
     x, *parameters = (a.astype(dtype) for a in args)
     slices(name, x, extra)[0][...] = value
     y, cache = forward(x, *parameters)
-    zeros = [*parameters[:-1], 0 * parameters[-1]]
-    shift = y - forward(x, *zeros)[0]
-    assert_array_equal(slices(name, forward(x, *zeros)[0], extra)[0], 0)
-    assert_array_equal(slices(name, y, extra)[0], slices(name, shift, extra)[0])
+    beta = parameters[-1]
+    beside_x = beta if name == "layer_norm" else beta.reshape(1, -1, *[1] * (x.ndim - 2))
+    expected = np.broadcast_to(beside_x, shape)
+    assert_array_equal(slices(name, y, extra)[0], slices(name, expected, extra)[0])
+    at_zero = forward(x, *parameters[:-1], 0 * beta)[0]
+    assert_array_equal(slices(name, at_zero, extra)[0], 0)
     for gradient in gradients(backward, rng.standard_normal(y.shape).astype(dtype), cache):
         assert np.isfinite(gradient).all()
 
