@@ -24,6 +24,7 @@ class Check(NamedTuple):
     passed: str  # what a pass establishes
     failure: str = ""  # what went wrong; empty for a pass
     error: float = 0.0  # the worst error, relative to the size of the terms that cancel
+    bound: float = 0.0  # what was asked of it; 0 is exact
 
     @property
     def result(self) -> str:
@@ -82,7 +83,7 @@ def compare(
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     if ours.shape != theirs.shape:
         failure = f"the shape is {ours.shape}, and must be {theirs.shape}"
-        return Check(argument, witness, how, "", failure, np.inf)
+        return Check(argument, witness, how, "", failure, np.inf, bound)
     with np.errstate(invalid="ignore"):  # inf - inf is nan, which is red below
         distance = np.abs(ours - theirs)
     if not np.all(np.isfinite(distance)):
@@ -107,4 +108,4 @@ def compare(
             f"say so with zero=({argument.removeprefix('d')!r},)"
         )
     passed = f"both 0 (< {bound:.0e})" if zero else f"ok (< {bound:.0e})"
-    return Check(argument, witness, how, passed, failure, error)
+    return Check(argument, witness, how, passed, failure, error, bound)
