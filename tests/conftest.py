@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
+import record
 from project import CHAPTERS, ROOT
-
-from normlib import report
+from verification import FILE
 
 LAYER = "layer"  # the property under which a test hands over what it found on a layer
 
@@ -29,8 +29,8 @@ class Recorder:
     def pytest_sessionfinish(self):
         pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in CHAPTERS}
         if self.layers and pages == set(self.cells):
-            whole = report.compose(ROOT, self.layers, self.cells, dict(self.tests))
-            report.write(ROOT / report.FILE, whole)
+            whole = record.compose(ROOT, self.layers, self.cells, dict(self.tests))
+            record.write(ROOT / FILE, whole)
 
 
 def pytest_configure(config: pytest.Config):

@@ -3,14 +3,17 @@
 import json
 from functools import partial
 
+import conftest
 import numpy as np
 import pytest
+import record
+import verification
 from cases import batch_norm_args, inference_args
 from conftest import LAYER, Recorder
 from project import CHAPTERS, ROOT
 
 import normlib
-from normlib import report, verify
+from normlib import verify
 from normlib.verify import evidence
 
 NUMERIC = ("reference", "flat", "reference_twice")  # what the witnesses without algebra take
@@ -71,7 +74,7 @@ def examine(name, backward=None):
     options = {key: known[key] for key in NUMERIC if key in known}
     options["rng"] = np.random.default_rng(2)
     caught = verify.falsify(forward, backward_of(forward), small, **options).caught
-    return verdict, report.layer(name, args, verdict, caught)
+    return verdict, record.layer(name, args, verdict, caught)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,26 +102,26 @@ def wrong():
 
 
 def made(layers=(), failed=0, page="chapters/batch-norm"):
-    return report.compose(ROOT, [*layers], {page: [3, failed]}, {"passed": 9, "failed": failed})
+    return record.compose(ROOT, [*layers], {page: [3, failed]}, {"passed": 9, "failed": failed})
 
 
 def test_a_wrong_layer_stands_in_the_report_in_red_with_its_worst_entry(wrong):
-    text = report.html(made([wrong]))
+    text = verification.html(made([wrong]))
     assert "FAILED: worst at entry" in text and '<strong class="bad">1e-02' in text
 
 
 def test_an_honest_layer_stands_in_the_report_with_its_errors_and_bounds():
     _, entry = examine("rms_norm")
-    text = report.html(made([entry]))
+    text = verification.html(made([entry]))
     assert "bad" not in text and "&lt; 1e-10" in text and "exact" in text and "(16, 32)" in text
 
 
 def test_the_line_of_a_page_says_what_its_run_said():
     page = "chapters/batch-norm"
-    assert report.line(None, page, ROOT) == (report.NO_RUN, "unknown")
-    assert report.line(made(), page, ROOT)[1] == "good"
-    assert report.line(made(failed=1), page, ROOT)[1] == "bad"
-    assert report.line(made(page="chapters/rms-norm"), page, ROOT)[1] == "unknown"
+    assert verification.line(None, page, ROOT) == (verification.NO_RUN, "unknown")
+    assert verification.line(made(), page, ROOT)[1] == "good"
+    assert verification.line(made(failed=1), page, ROOT)[1] == "bad"
+    assert verification.line(made(page="chapters/rms-norm"), page, ROOT)[1] == "unknown"
 
 
 @pytest.mark.parametrize("changed", ["library", "digest"])
@@ -126,13 +129,13 @@ def test_what_has_changed_since_its_run_no_longer_counts_as_verified(changed):
     page = "chapters/batch-norm"
     found = made()
     (found if changed == "library" else found["pages"][page])[changed] = "another"
-    text, kind = report.line(found, page, ROOT)
+    text, kind = verification.line(found, page, ROOT)
     assert "hanged since" in text or "has changed" in text
     assert kind == "unknown"
 
 
 def test_a_site_without_a_run_says_so():
-    assert report.NO_RUN in report.html(None)
+    assert verification.NO_RUN in verification.html(None)
 
 
 class Result:
@@ -146,12 +149,12 @@ class Result:
 
 def recorded(tmp_path, monkeypatch, *results):
     """The file that a run with these results writes, or None."""
-    monkeypatch.setattr(report, "FILE", str(tmp_path / "report.json"))
+    monkeypatch.setattr(conftest, "FILE", str(tmp_path / "report.json"))
     recorder = Recorder()
     for result in results:
         recorder.pytest_runtest_logreport(result)
     recorder.pytest_sessionfinish()
-    return report.read(tmp_path / "report.json")
+    return verification.read(tmp_path / "report.json")
 
 
 def all_pages():

@@ -1,28 +1,22 @@
-"""The verification report: what a run of all tests found, and how the site shows it.
+"""The verification report on the site, and the line under the title of every chapter.
 
-The run writes a file, the site reads it. Nothing of it is typed: a site that was built before any
-run on this machine says so, and a page that has changed since its run says that.
+`make test` writes the report (tests/record.py), the site reads it. Nothing of it is typed: a site
+that was built before any run on this machine says so, and so does a page that has changed since
+its run. A Sphinx extension, and free of the library: reading a report must not load it.
 """
 
 import datetime
 import hashlib
-import importlib.metadata
 import json
-import os
-import platform
-from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from normlib.verify.run import WITNESSES
-from normlib.verify.verdict import Verdict
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
 
 FILE = "_build/report.json"
-PACKAGES = ("numpy", "sympy", "torch", "matplotlib", "scikit-learn", "jupyter-book", "nbval")
+PAGE = "report"
 NO_RUN = "Not yet verified on this machine: make test does it."
 
 
@@ -33,57 +27,6 @@ def digest(*paths: Path) -> str:
 
 def library(root: Path) -> str:
     return digest(*(root / "normlib").rglob("*.py"))
-
-
-def layer(name: str, args: Iterable[np.ndarray], verdict: Verdict, caught: np.ndarray) -> dict:
-    """What is kept of a verdict on one layer: the worst error of each argument and witness.
-
-    caught: planted errors × witnesses, as `verify.falsify` returns it.
-    """
-    worst: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
-    for c in verdict.checks:
-        kept = worst[c.argument].get(c.witness, {"error": 0.0, "bound": c.bound, "failures": []})
-        kept["error"] = max(kept["error"], float(c.error))
-        kept["failures"] += [c.failure] * bool(c.failure)
-        worst[c.argument][c.witness] = kept
-    hits = [int(row.sum()) for row in caught]
-    return {
-        "name": name,
-        "shapes": [list(a.shape) for a in args],
-        "arguments": dict(worst),
-        "not run": [list(pair) for pair in verdict.not_run],
-        "planted": len(hits),
-        "caught": sum(hit > 0 for hit in hits),
-        "fewest": min(hits, default=0),
-    }
-
-
-def compose(root: Path, layers: list[dict], cells: dict[str, list[int]], tests: dict) -> dict:
-    """The report of a run. cells: for each page how many of its cells passed, and how many not."""
-    now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
-    pages = {
-        page: {"passed": passed, "failed": failed, "digest": digest(root / f"{page}.ipynb")}
-        for page, (passed, failed) in sorted(cells.items())
-    }
-    versions = {"python": platform.python_version()}
-    versions |= {name: importlib.metadata.version(name) for name in PACKAGES}
-    return {
-        "date": now.isoformat(),
-        "versions": versions,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "library": library(root),
-        "tests": tests,
-        "pages": pages,
-        "layers": sorted(layers, key=lambda entry: entry["name"]),
-    }
-
-
-def write(path: Path, report: dict) -> None:
-    """Replace the file whole: an interrupted run leaves the former one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    new.replace(path)
 
 
 def read(path: Path) -> dict | None:
@@ -134,7 +77,7 @@ def reached(found: dict | None) -> str:
 def layer_html(entry: dict) -> str:
     """One layer: arguments down, witnesses across."""
     arguments = entry["arguments"]
-    used = [w for w in WITNESSES if any(w in row for row in arguments.values())]
+    used = list(dict.fromkeys(w for row in arguments.values() for w in row))
     bounds = [max(row[w]["bound"] for row in arguments.values() if w in row) for w in used]
     head = [
         f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}" for w, b in zip(used, bounds, strict=True)
@@ -185,3 +128,33 @@ def html(report: dict | None) -> str:
             table(("page", "cells that agreed", "cells that failed"), rows),
         ]
     )
+
+
+def latest(app) -> dict | None:
+    return read(Path(app.srcdir, FILE))
+
+
+class VerificationReport(SphinxDirective):
+    """Where the report of the last run on this machine stands."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_dependency(str(Path(self.env.srcdir, FILE)))
+        return [nodes.raw("", html(latest(self.env.app)), format="html")]
+
+
+def put_line(app, doctree: nodes.document, page: str) -> None:
+    """Under the title of a chapter: what its last run on this machine said."""
+    title = next(doctree.findall(nodes.title), None)
+    if not page.startswith("chapters/") or title is None:
+        return
+    text, kind = line(latest(app), page, Path(app.srcdir))
+    link = nodes.reference("", "Verification report")
+    link["refuri"] = app.builder.get_relative_uri(page, PAGE)
+    paragraph = nodes.paragraph("", f"{text} ", link, classes=["verified", kind])
+    title.parent.insert(title.parent.index(title) + 1, paragraph)
+
+
+def setup(app) -> dict:
+    app.add_directive("verification-report", VerificationReport)
+    app.connect("doctree-resolved", put_line)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
