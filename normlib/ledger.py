@@ -18,6 +18,7 @@ HOLDS, CONDITIONS, FALSE = "holds", "holds under conditions", "does not hold"
 OPEN = "not checkable here"
 # What the register must say beside a verdict, and must not say beside another one.
 REMARK = {HOLDS: "", CONDITIONS: "conditions", FALSE: "instead", OPEN: "why"}
+COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in", "said by")
 
 
 class LedgerError(AssertionError):
@@ -156,3 +157,42 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
             f"them is wrong, and if it is the register, correct the entry"
         )
     return Decision(claims[id])
+
+
+class Ledger:
+    """The register as a table, each claim with an anchor and a link to the cell that decides it.
+
+    titles: what the chapters are called. On the site a script sorts and filters the table.
+    """
+
+    def __init__(self, titles: dict[str, str]):
+        self.titles = titles
+        self.sources, self.claims = register()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{c.id}  {c.verdict}  {c.page or '-'}" for c in self.claims.values())
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+        body = "\n".join(map(self.row, self.claims.values()))
+        top = f'<table class="ledger"><thead><tr>{head}</tr></thead>'
+        return f"{top}\n<tbody>\n{body}\n</tbody></table>"
+
+    def decided_in(self, c: Claim) -> str:
+        if not c.page:
+            return "–"
+        return f'<a href="{c.page}.html#claim-{c.id}">{escape(self.titles[c.page])}</a>'
+
+    def row(self, c: Claim) -> str:
+        remark = f'<p class="remark">{escape(c.remark)}</p>' if c.remark else ""
+        cells = (
+            f'<a href="#{c.id}">{c.id}</a>',
+            escape(c.claim) + remark,
+            f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>',
+            self.decided_in(c),
+            "<br>".join(escape(f"{self.sources[key]}, {at}") for key, at in c.at.items()),
+        )
+        named = zip(COLUMNS, cells, strict=True)
+        body = "".join(f'<td data-label="{name}">{cell}</td>' for name, cell in named)
+        sources = escape("|".join(self.sources[key] for key in c.at))
+        return f'<tr id="{c.id}" data-sources="{sources}">{body}</tr>'
