@@ -34,6 +34,7 @@ class Claim(NamedTuple):
     verdict: str
     remark: str  # the conditions; or what holds instead; or why nobody here can check it
     page: str  # the chapter that decides it
+    matters: str  # for what does not hold: what goes wrong for who believes it
 
 
 def read(text: str) -> tuple[dict[str, str], dict[str, Claim]]:
@@ -59,14 +60,15 @@ def whole(entry: dict) -> Claim:
         raise ValueError(f"claim {name}: its verdict must be one of {[*REMARK]}, not {verdict!r}")
     remark = REMARK[verdict]
     page = {"page"} if verdict != OPEN else set()
-    expected = {"id", "at", "claim", "verdict"} | page | ({remark} if remark else set())
-    if set(entry) != expected or not all(entry.values()):
+    remarks = {remark} if remark else set()
+    expected = {"id", "at", "claim", "verdict"} | page | remarks
+    if set(entry) - {"matters"} != expected or not all(entry.values()):
         raise ValueError(
             f"claim {name}: beside the verdict {verdict!r} an entry must hold exactly "
             f"{sorted(expected)}, none empty, but {sorted(entry)} came"
         )
     texts = (entry[key] for key in ("id", "at", "claim", "verdict"))
-    return Claim(*texts, entry.get(remark, ""), entry.get("page", ""))
+    return Claim(*texts, *(entry.get(key, "") for key in (remark, "page", "matters")))
 
 
 @cache

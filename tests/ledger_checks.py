@@ -1,0 +1,88 @@
+"""Every claim of the register is decided by one cell, and every decision stands in the register."""
+
+import ast
+from typing import NamedTuple
+
+from hygiene import code, texts
+
+from normlib.ledger import OPEN, Claim
+
+MEASURED = ("given", "planted", "inside", "outside")
+
+
+class Call(NamedTuple):
+    """One call of `decide` in a notebook."""
+
+    page: str
+    claim: str | None  # None if the name is not written out
+    node: ast.Call
+    shown: str  # all that the cell has printed or displayed
+
+
+def calls(page, notebook):
+    """Return every call of `decide`, in order."""
+    found = []
+    for cell in code(notebook):
+        shown = "\n".join(text for output in cell.outputs for text in texts(output))
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
+                first = node.args[0] if node.args else None
+                named = first.value if isinstance(first, ast.Constant) else None
+                found.append(Call(page, named, node, shown))
+    return found
+
+
+def undecided(claims: dict[str, Claim], found: list[Call]):
+    decided = [call.claim for call in found]
+    for claim in claims.values():
+        times = decided.count(claim.id)
+        if times != (claim.verdict != OPEN):
+            yield f"claim {claim.id}, {claim.verdict}: decided by {times} cells"
+
+
+def unregistered(claims: dict[str, Claim], found: list[Call]):
+    for call in found:
+        if call.claim not in claims:
+            yield f"{call.page} decides {call.claim}, which the register does not hold"
+        elif claims[call.claim].page != call.page:
+            yield f"{call.page} decides {call.claim}, the register says {claims[call.claim].page}"
+
+
+def unshown(claims: dict[str, Claim], found: list[Call]):
+    for call in found:
+        if f'id="claim-{call.claim}"' not in call.shown:
+            yield f"{call.page} does not show its decision on {call.claim}: make it the last line"
+
+
+def bindings(notebook):
+    """Name: every expression that the cells bind to it alone."""
+    bound = {}
+    for cell in code(notebook):
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                bound.setdefault(node.targets[0].id, []).append(node.value)
+    return bound
+
+
+def written_down(expression: ast.expr, bound):
+    """Whether a number or a text is meant, rather than something that was measured."""
+    if isinstance(expression, ast.Name):
+        values = bound.get(expression.id, [])
+        return bool(values) and all(isinstance(value, ast.Constant) for value in values)
+    return not any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(expression))
+
+
+def literals(notebook, found: list[Call]):
+    bound = bindings(notebook)
+    for call in found:
+        for keyword in call.node.keywords:
+            if keyword.arg in MEASURED and written_down(keyword.value, bound):
+                yield f"{call.page}, {call.claim}: {keyword.arg} is written down, not computed"
+
+
+def problems(claims: dict[str, Claim], notebooks: dict):
+    """Return one line for everything in which register and chapters differ."""
+    by_page = {page: calls(page, notebook) for page, notebook in notebooks.items()}
+    found = [call for page in by_page.values() for call in page]
+    lines = [line for rule in (undecided, unregistered, unshown) for line in rule(claims, found)]
+    return lines + [line for page, nb in notebooks.items() for line in literals(nb, by_page[page])]
