@@ -18,7 +18,6 @@ HOLDS, CONDITIONS, FALSE = "holds", "holds under conditions", "does not hold"
 OPEN = "not checkable here"
 # What the register must say beside a verdict, and must not say beside another one.
 REMARK = {HOLDS: "", CONDITIONS: "conditions", FALSE: "instead", OPEN: "why"}
-COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in", "said by")
 
 
 class LedgerError(AssertionError):
@@ -37,8 +36,25 @@ class Claim(NamedTuple):
     matters: str  # for what does not hold: what goes wrong for who believes it
 
 
-def read(text: str) -> tuple[dict[str, str], dict[str, Claim]]:
-    """Return the sources and the claims of a register, by their keys.
+class Slip(NamedTuple):
+    """A slip of the pen in one source: nobody would claim it."""
+
+    at: dict[str, str]
+    wrong: str
+    right: str
+    matters: str
+
+
+class Register(NamedTuple):
+    """What the sources are called, and what they say."""
+
+    sources: dict[str, str]
+    claims: dict[str, Claim]
+    slips: list[Slip]
+
+
+def read(text: str) -> Register:
+    """Return a register, its sources and claims by their keys.
 
     Errors: ValueError for an entry that is not whole, naming it and what it lacks.
     """
@@ -51,7 +67,8 @@ def read(text: str) -> tuple[dict[str, str], dict[str, Claim]]:
         if unknown := set(claim.at) - set(register["sources"]):
             raise ValueError(f"claim {claim.id} must name sources of the register, not {unknown}")
         claims[claim.id] = claim
-    return register["sources"], claims
+    slips = [Slip(**entry) for entry in register.get("slip", ())]
+    return Register(register["sources"], claims, slips)
 
 
 def whole(entry: dict) -> Claim:
@@ -72,7 +89,7 @@ def whole(entry: dict) -> Claim:
 
 
 @cache
-def register() -> tuple[dict[str, str], dict[str, Claim]]:
+def register() -> Register:
     return read(files("normlib").joinpath("claims.toml").read_text(encoding="utf-8"))
 
 
@@ -130,7 +147,7 @@ class Decision(NamedTuple):
 
 
 def place(claim: Claim) -> str:
-    sources, _ = register()
+    sources = register().sources
     return "; ".join(f"{sources[source]}, {at}" for source, at in claim.at.items())
 
 
@@ -149,7 +166,7 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
     for an unknown claim, or arguments that are not one of the two pairs.
     Source: chapter "Look a claim up".
     """
-    _, claims = register()
+    claims = register().claims
     if id not in claims:
         raise ValueError(f"claim {id!r} must stand in normlib/claims.toml, and does not; add it")
     found = verdict(holds, **measured)
@@ -159,42 +176,3 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
             f"them is wrong, and if it is the register, correct the entry"
         )
     return Decision(claims[id])
-
-
-class Ledger:
-    """The register as a table, each claim with an anchor and a link to the cell that decides it.
-
-    titles: what the chapters are called. On the site a script sorts and filters the table.
-    """
-
-    def __init__(self, titles: dict[str, str]):
-        self.titles = titles
-        self.sources, self.claims = register()
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{c.id}  {c.verdict}  {c.page or '-'}" for c in self.claims.values())
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-        body = "\n".join(map(self.row, self.claims.values()))
-        top = f'<table class="ledger"><thead><tr>{head}</tr></thead>'
-        return f"{top}\n<tbody>\n{body}\n</tbody></table>"
-
-    def decided_in(self, c: Claim) -> str:
-        if not c.page:
-            return "–"
-        return f'<a href="{c.page}.html#claim-{c.id}">{escape(self.titles[c.page])}</a>'
-
-    def row(self, c: Claim) -> str:
-        remark = f'<p class="remark">{escape(c.remark)}</p>' if c.remark else ""
-        cells = (
-            f'<a href="#{c.id}">{c.id}</a>',
-            escape(c.claim) + remark,
-            f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>',
-            self.decided_in(c),
-            "<br>".join(escape(f"{self.sources[key]}, {at}") for key, at in c.at.items()),
-        )
-        named = zip(COLUMNS, cells, strict=True)
-        body = "".join(f'<td data-label="{name}">{cell}</td>' for name, cell in named)
-        sources = escape("|".join(self.sources[key] for key in c.at))
-        return f'<tr id="{c.id}" data-sources="{sources}">{body}</tr>'

@@ -11,6 +11,7 @@ from project import CHAPTERS
 
 from normlib import ledger
 from normlib.ledger import CONDITIONS, FALSE, HOLDS, OPEN, LedgerError, decide, verdict
+from normlib.pages import Errata, Ledger
 
 NOTEBOOKS = {path.stem: nbformat.read(path, as_version=4) for path in CHAPTERS}
 
@@ -39,8 +40,8 @@ def claims(monkeypatch):
     """A register with one claim of each verdict: a-0, a-1, …"""
     found = {}
     for index, entry in enumerate(ENTRY.values()):
-        found |= ledger.read(register(entry, number=f"a-{index}"))[1]
-    monkeypatch.setattr(ledger, "register", lambda: ({"000": "Notes"}, found))
+        found |= ledger.read(register(entry, number=f"a-{index}")).claims
+    monkeypatch.setattr(ledger, "register", lambda: ledger.Register({"000": "Notes"}, found, []))
     return found
 
 
@@ -114,7 +115,7 @@ def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):
 
 @pytest.mark.parametrize("entry", ENTRY.values(), ids=ENTRY)
 def test_an_entry_with_all_its_parts_is_read(entry):
-    assert list(ledger.read(register(entry))[1]) == ["000-01"]
+    assert list(ledger.read(register(entry)).claims) == ["000-01"]
 
 
 @pytest.mark.parametrize("entry", ENTRY.values(), ids=ENTRY)
@@ -139,11 +140,41 @@ def test_an_entry_that_is_wrong_is_refused(text, message):
         ledger.read(text)
 
 
+# The tables show all of it.
+
+
+def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
+    claims = ledger.register().claims
+    titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}
+    html = Ledger(titles)._repr_html_()
+    assert html.count("<tr") == 1 + len(claims)
+    for claim in claims.values():
+        row = html.split(f'<tr id="{claim.id}"')[1].split("</tr>")[0]
+        assert f'data-verdict="{claim.verdict}"' in row
+        assert not claim.page or f"{claim.page}.html#claim-{claim.id}" in row
+
+
+def test_the_errata_hold_everything_that_a_document_got_wrong():
+    claims = ledger.register().claims.values()
+    documents = [key for key in ledger.register().sources if key.isdigit()]
+    for document in documents:
+        html = Errata(document)._repr_html_()
+        own = {c.id for c in claims if document in c.at and c.verdict in (FALSE, CONDITIONS)}
+        assert own and own == set(re.findall(r"ledger\.html#([\w-]+)", html))
+
+
+def test_the_errata_are_sorted_by_line_and_say_why_each_matters():
+    for document in ("000", "001", "002", "003", "004"):
+        rows = Errata(document).wrong
+        lines = [int(re.search(r"\d+", row[0])[0]) for row in rows]
+        assert len(rows) > 2 and lines == sorted(lines) and all(map(all, (r[:4] for r in rows)))
+
+
 # Register and chapters agree.
 
 
 def test_every_claim_is_decided_by_one_cell_and_every_decision_is_registered():
-    assert ledger_checks.problems(ledger.register()[1], NOTEBOOKS) == []
+    assert ledger_checks.problems(ledger.register().claims, NOTEBOOKS) == []
 
 
 def page(source, shown='id="claim-a-0"'):
