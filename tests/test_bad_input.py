@@ -27,6 +27,7 @@ STANDARDIZE_CACHE = normlib.standardize(X, axes=(0,), eps=1e-5)[1]
 
 LN_CACHE = normlib.layer_norm(X, GAMMA, BETA)[1]
 RMS_CACHE = normlib.rms_norm(X, GAMMA)[1]
+PARTIAL_CACHE = normlib.partial_rms_norm(X, GAMMA, fraction=0.5)[1]
 GROUP_CACHE = normlib.group_norm(X, GAMMA, BETA, groups=3)[1]
 MEAN_ONLY_CACHE = normlib.mean_only_batch_norm(X, BETA)[1]
 G, U = rng.standard_normal((2, 4))  # X has four rows
@@ -48,6 +49,8 @@ GOOD = {  # for each public function, arguments that it takes
     "layer_norm_backward": {"dy": DY, "cache": LN_CACHE},
     "rms_norm": {"x": X, "gamma": GAMMA, "eps": 1e-6},
     "rms_norm_backward": {"dy": DY, "cache": RMS_CACHE},
+    "partial_rms_norm": {"x": X, "gamma": GAMMA, "fraction": 0.5, "eps": 1e-6},
+    "partial_rms_norm_backward": {"dy": DY, "cache": PARTIAL_CACHE},
     "group_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "groups": 3, "eps": 1e-5},
     "group_norm_backward": {"dy": DY, "cache": GROUP_CACHE},
     "instance_norm": {"x": X, "gamma": GAMMA, "beta": BETA, "eps": 1e-5},
@@ -140,6 +143,10 @@ SAMPLES = [
 MATRIX = [*NOT_AN_ARRAY, (X[0], ["(out, *rest)", "(3,) came"])]
 ROWS = [*NOT_AN_ARRAY, (GAMMA, ["(4,)", "each row", "(3,) came"])]
 COLUMNS = [*NOT_AN_ARRAY, (U, ["(3,)", "each column", "(4,) came"])]
+FRACTION = [
+    (value, ["above 0 and at most 1", f"{value!r} came", "1/16"])
+    for value in (0, 0.0, -0.5, 1.01, 2, float("nan"), float("inf"), True, None, "1/2", [0.5])
+]
 COUNT = [
     (value, ["whole number of at least 1", f"{value!r} came"])
     for value in (0, -1, 1.0, True, None, "3")
@@ -187,6 +194,20 @@ BAD = {
     "rms_norm": {"x": NOT_AN_ARRAY, "gamma": FEATURES, "eps": NUMBER},
     "rms_norm_backward": {
         "dy": UPSTREAM, "cache": wrong_caches("RMSNormCache", [None, X, (X,), LN_CACHE]),
+    },
+    "partial_rms_norm": {
+        "x": [
+            *NOT_AN_ARRAY,
+            (np.float64(1), ["() came", "(*leading, *features)"]),
+            (np.ones((4, 5)), ["gamma", "(5,)", "(3,) came"]),
+        ],
+        "gamma": [*FEATURES, (np.ones((4, 3)), ["the last axis of x (4, 3)", "(4, 3) came"])],
+        "fraction": FRACTION,
+        "eps": NUMBER,
+    },
+    "partial_rms_norm_backward": {
+        "dy": UPSTREAM,
+        "cache": wrong_caches("PartialRMSNormCache", [None, X, (X,), RMS_CACHE]),
     },
     "group_norm": {
         "x": BATCH, "gamma": CHANNELS, "beta": CHANNELS, "eps": NUMBER,

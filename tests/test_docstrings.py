@@ -1,5 +1,6 @@
 """The formulas in the docstrings are what the code computes: they are parsed and evaluated."""
 
+import math
 import re
 from functools import partial
 
@@ -104,6 +105,24 @@ def test_the_formulas_of_group_norm_hold_in_one_group():
     known["xhat"] = cache.standardized.xhat.reshape(X.shape)
     dx = evaluated(normlib.group_norm_backward, axes, **known)["dx"]
     np.testing.assert_allclose(dx, normlib.group_norm_backward(DY, cache)[0], atol=1e-12)
+
+
+def test_the_formulas_of_partial_rms_norm_hold():
+    gamma = channel(GAMMA)[0, :, 0]
+    x, dy = X[..., 0], DY[..., 0]
+    y, cache = normlib.partial_rms_norm(x, gamma, fraction=0.7, eps=EPS)
+    mean_k = lambda a: a[:, :3].mean(axis=1, keepdims=True)  # noqa: E731
+    known = {"x": x, "gamma": gamma, "eps": EPS, "mean_k": mean_k, "n": 4, "fraction": 0.7}
+    scope = evaluated(normlib.partial_rms_norm, (1,), **known, ceil=math.ceil)
+    np.testing.assert_allclose(scope["y"], y, rtol=1e-12)
+    assert scope["k"] == cache.k == 3
+    known = {"dy": dy, "gamma": gamma, "xhat": cache.xhat, "rstd": cache.rstd, "k": cache.k}
+    first = np.array([1, 1, 1, 0])
+    scope = evaluated(normlib.partial_rms_norm_backward, (1,), **known, first=first)
+    dx, _ = normlib.partial_rms_norm_backward(dy, cache)
+    np.testing.assert_allclose(scope["dx"], dx, atol=1e-12)
+    wrong = evaluated(normlib.partial_rms_norm_backward, (1,), **known, first=first[::-1])
+    assert np.abs(wrong["dx"] - dx).max() > 1e-2
 
 
 def test_the_formulas_at_inference_hold():

@@ -1,6 +1,7 @@
 """The other layers of the family, each against torch's own: shapes, float32, and the edges."""
 
 import math
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,9 @@ FAMILY = {
         ((5,), 1), ((4, 5), 1), ((4, 1), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3),
         ((2, 1, 3, 1, 4), 2), ((1, 1, 1, 1, 3), 1),
     ],
+    "partial_rms_norm": [
+        ((5,), 1), ((4, 6), 1), ((4, 1), 1), ((2, 3, 5), 1), ((2, 1, 2, 7), 1),
+    ],
     "group_norm": [
         ((2, 4), 1), ((2, 4), 2), ((3, 4, 5), 4), ((3, 4, 5), 1), ((1, 6, 2, 3), 3),
         ((2, 2, 1, 2, 3), 2), ((2, 4, 1, 1), 2),
@@ -33,6 +37,7 @@ FAMILY = {
     "spectral_norm": [((4, 5), 0), ((1, 5), 0), ((5, 1), 0), ((4, 3, 2), 0), ((4, 3, 2, 2), 0)],
 }  # fmt: skip
 CASES = [pytest.param(n, *case, id=f"{n}-{case}") for n, cases in FAMILY.items() for case in cases]
+FRACTION = Fraction(2, 5)
 STATISTICS = [name for name in FAMILY if name not in ("weight_norm", "spectral_norm")]
 
 
@@ -48,6 +53,7 @@ def problem(name, shape, extra, rng, offset=0.0):
     known = {
         "layer_norm": lambda: evidence.layer_norm(len(shape), extra),
         "rms_norm": lambda: evidence.rms_norm(len(shape), extra),
+        "partial_rms_norm": lambda: evidence.partial_rms_norm(FRACTION),
         "group_norm": lambda: evidence.group_norm(extra),
         "instance_norm": lambda: evidence.instance_norm(len(shape)),
         "mean_only_batch_norm": lambda: evidence.mean_only_batch_norm(len(shape)),
@@ -56,10 +62,12 @@ def problem(name, shape, extra, rng, offset=0.0):
     parameters = {
         "layer_norm": (trailing, trailing),
         "rms_norm": (trailing,),
+        "partial_rms_norm": (trailing,),
         "weight_norm": (shape[:1],),
         "mean_only_batch_norm": (channels,),
     }.get(name, (channels, channels))
-    forward = partial(forward, groups=extra) if name == "group_norm" else forward
+    bound = {"group_norm": {"groups": extra}, "partial_rms_norm": {"fraction": FRACTION}}
+    forward = partial(forward, **bound[name]) if name in bound else forward
     return forward, backward, (x, *map(rng.standard_normal, parameters)), known
 
 
@@ -124,16 +132,15 @@ def slices(name, x, extra):
     """x with one row a slice: what shares a statistic. A view, so that it can be filled."""
     if name == "mean_only_batch_norm":
         return [x[:, channel] for channel in range(x.shape[1])]
-    rows = {"layer_norm": x.ndim - extra, "rms_norm": x.ndim - extra, "group_norm": 1}
-    if name in ("layer_norm", "rms_norm"):
-        return list(x.reshape(math.prod(x.shape[: rows[name]]), -1))
+    if name in ("layer_norm", "rms_norm", "partial_rms_norm"):
+        return list(x.reshape(math.prod(x.shape[: x.ndim - extra]), -1))
     groups = x.reshape(x.shape[0], extra, -1)
     return [groups[n, g] for n in range(x.shape[0]) for g in range(extra)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e4 + 0.1, -3e7])
-@pytest.mark.parametrize("name", [n for n in STATISTICS if n != "rms_norm"])
+@pytest.mark.parametrize("name", [n for n in STATISTICS if "rms" not in n])
 def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(name, value, dtype):
     rng = np.random.default_rng(3)
     shape, extra = FAMILY[name][2]
@@ -200,6 +207,33 @@ def test_group_norm_joins_layer_and_instance_norm_at_its_ends():
     assert_array_equal(each, normlib.instance_norm(x, gamma, beta)[0])
 
 
+def test_partial_rms_norm_measures_the_first_features_and_divides_all():
+    y, _ = normlib.partial_rms_norm(np.array([3.0, 4.0, 100.0]), np.ones(3), fraction=0.5, eps=0.0)
+    assert_allclose(y, np.array([3.0, 4.0, 100.0]) / np.sqrt(12.5), rtol=1e-15)  # (9 + 16) / 2
+
+
+@pytest.mark.parametrize(
+    ("n", "fraction", "k"),
+    [
+        (100, 0.07, 7), (100, Fraction(7, 100), 7), (100, np.float32(0.07), 7), (16, 1 / 16, 1),
+        (17, 1 / 16, 2), (3, 1 / 3, 1), (3, 2 / 3, 2), (10, 0.01, 1), (7, 1, 7), (7, 1.0, 7),
+    ],
+)  # fmt: skip
+def test_partial_rms_norm_rounds_up_and_takes_a_float_for_the_decimal_it_prints(n, fraction, k):
+    assert normlib.partial_rms_norm(np.ones(n), np.ones(n), fraction=fraction)[1].k == k
+
+
+def test_partial_rms_norm_of_all_features_is_rms_norm_forward_and_backward():
+    x, dy = np.random.default_rng(11).standard_normal((2, 4, 5))
+    gamma = np.arange(1.0, 6)
+    y, cache = normlib.partial_rms_norm(x, gamma, fraction=1)
+    expected, other = normlib.rms_norm(x, gamma)
+    assert_allclose(y, expected, rtol=1e-14)
+    pairs = normlib.partial_rms_norm_backward(dy, cache), normlib.rms_norm_backward(dy, other)
+    for one, two in zip(*pairs, strict=True):
+        assert_allclose(one, two, atol=1e-13)
+
+
 def test_weight_norm_of_3_4_is_g_times_three_and_four_fifths():
     w, cache = normlib.weight_norm(np.array([[3.0, 4.0]]), np.array([10.0]))
     dv, dg = normlib.weight_norm_backward(np.array([[1.0, 0.0]]), cache)
@@ -222,6 +256,7 @@ def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():
 SMALL = {
     "layer_norm": ((4, 5), 1),
     "rms_norm": ((4, 5), 1),
+    "partial_rms_norm": ((4, 6), 1),
     "group_norm": ((3, 4, 2), 2),
     "instance_norm": ((3, 2, 4), 2),
     "mean_only_batch_norm": ((4, 3, 2), 0),

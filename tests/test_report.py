@@ -1,6 +1,7 @@
 """Every layer stands before every witness, and what they found reaches the site as it is."""
 
 import json
+from fractions import Fraction
 from functools import partial
 
 import conftest
@@ -39,6 +40,10 @@ def layers(size):
         ),
         "layer_norm": (normlib.layer_norm, features, evidence.layer_norm()),
         "rms_norm": (normlib.rms_norm, features[:2], evidence.rms_norm()),
+        "partial_rms_norm": (
+            partial(normlib.partial_rms_norm, fraction=Fraction(2, 5)), features[:2],
+            evidence.partial_rms_norm(Fraction(2, 5)),
+        ),
         "group_norm": (partial(normlib.group_norm, groups=2), images, evidence.group_norm(2)),
         "instance_norm": (normlib.instance_norm, images, evidence.instance_norm(4)),
         "mean_only_batch_norm": (

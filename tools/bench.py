@@ -10,6 +10,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from statistics import median
 
@@ -68,6 +69,8 @@ def layers(rng: np.random.Generator) -> list[tuple]:
         ("batch norm", n.batch_norm, n.batch_norm_backward, evidence.batch_norm(), images),
         ("layer norm", n.layer_norm, n.layer_norm_backward, evidence.layer_norm(), matrix),
         ("RMSNorm", n.rms_norm, n.rms_norm_backward, evidence.rms_norm(), matrix[:2]),
+        ("partial RMSNorm", partial(n.partial_rms_norm, fraction=Fraction(1, 16)),
+         n.partial_rms_norm_backward, evidence.partial_rms_norm(Fraction(1, 16)), matrix[:2]),
         ("group norm", groups, n.group_norm_backward, evidence.group_norm(8), images),
         ("instance norm", n.instance_norm, n.instance_norm_backward,
          evidence.instance_norm(4), images),

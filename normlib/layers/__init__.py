@@ -15,7 +15,12 @@ from normlib.layers.group import (
     instance_norm_backward,
 )
 from normlib.layers.layer import layer_norm, layer_norm_backward
-from normlib.layers.rms import rms_norm, rms_norm_backward
+from normlib.layers.rms import (
+    partial_rms_norm,
+    partial_rms_norm_backward,
+    rms_norm,
+    rms_norm_backward,
+)
 from normlib.layers.scaling import apply_scaling, fit_min_max, fit_standard
 from normlib.layers.spectral import power_iteration, spectral_norm, spectral_norm_backward
 from normlib.layers.weight import (
@@ -41,6 +46,8 @@ __all__ = [
     "layer_norm_backward",
     "mean_only_batch_norm",
     "mean_only_batch_norm_backward",
+    "partial_rms_norm",
+    "partial_rms_norm_backward",
     "power_iteration",
     "rms_norm",
     "rms_norm_backward",

@@ -1,15 +1,34 @@
-"""RMSNorm: layer normalization without the mean."""
+"""RMSNorm: layer normalization without the mean, over all features or the first of them."""
 
-from typing import NamedTuple
+import math
+from fractions import Fraction
+from numbers import Real
+from typing import Any, NamedTuple
 
-from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
-from normlib.layers.guard import check_cache, check_like
+import numpy as np
+
+from normlib.layers.core import (
+    Array,
+    StandardizeCache,
+    average,
+    standardize,
+    standardize_backward,
+    summed,
+)
+from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_shape
 from normlib.layers.layer import check_trailing, last_axes, leading_axes
 
 
 class RMSNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes
     gamma: Array  # the last axes of x
+
+
+class PartialRMSNormCache(NamedTuple):
+    xhat: Array  # (*leading, n), as x
+    rstd: Array  # (*leading, 1)
+    gamma: Array  # (n,)
+    k: int  # of the n features, the first k are in the root mean square
 
 
 def rms_norm(x: Array, gamma: Array, *, eps: float = 1e-6) -> tuple[Array, RMSNormCache]:
@@ -42,4 +61,65 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
     dgamma = summed(dy * xhat, leading_axes(dy, gamma))
     d = gamma * dy
     dx = standardize_backward(d, standardized)
+    return dx, dgamma
+
+
+def check_fraction(fraction: Any) -> Fraction:
+    """Of a float the decimal that it prints is meant: in floats 0.07 · 100 lies above 7."""
+    if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < fraction <= 1:
+        raise ValueError(
+            f"fraction must be a number above 0 and at most 1, but {fraction!r} came; "
+            f"try fraction=1/16, or 1 for all features"
+        )
+    return Fraction(str(fraction))
+
+
+def ahead(like: Array, k: int) -> Array:
+    """1 for the first k features, 0 for the others, in the numbers of `like`."""
+    mask = [1] * k + [0] * (like.shape[-1] - k)
+    return like.new_tensor(mask) if hasattr(like, "new_tensor") else np.array(mask, like.dtype)
+
+
+def partial_rms_norm(
+    x: Array, gamma: Array, *, fraction: float | Fraction, eps: float = 1e-6
+) -> tuple[Array, PartialRMSNormCache]:
+    """Partial RMSNorm: all features are divided by the root mean square of the first of them.
+
+    y = gamma · xhat,   xhat = x / sqrt(mean_k(x²) + eps),   k = ceil(n · fraction)
+
+    mean_k is the mean over the first k of the n features.
+
+    Shapes: `x` and y (*leading, n); `gamma` (n,).
+    Errors: ValueError for shapes that do not fit, integers, no features, a `fraction` outside
+    (0, 1], negative `eps`.
+    Source: Zhang and Sennrich (2019), section 5; chapter "Divide by the root mean square".
+    """
+    check_trailing(x, gamma=gamma)
+    check_shape("gamma", gamma, tuple(x.shape)[-1:], f"the last axis of x {tuple(x.shape)}")
+    axes = check_axes(x, (-1,))
+    k = math.ceil(x.shape[-1] * check_fraction(fraction))
+    first = x[..., :k]
+    rstd = (average(first * first, axes) + check_eps(eps)) ** -0.5
+    xhat = x * rstd
+    return gamma * xhat, PartialRMSNormCache(xhat, rstd, gamma, k)
+
+
+def partial_rms_norm_backward(dy: Array, cache: PartialRMSNormCache) -> tuple[Array, Array]:
+    """The gradients dx, dgamma from the upstream gradient `dy`.
+
+    dgamma = sum(dy · xhat),   dx = rstd · (d - first · xhat · sum(d · xhat) / k),   d = gamma · dy
+
+    first is 1 for the first k features and 0 for the others; the sum in dx runs over all n.
+
+    Shapes: `dy` and dx (*leading, n); dgamma (n,).
+    Errors: ValueError if `dy` is not shaped like y.
+    Source: Zhang and Sennrich (2019), section 5; chapter "Divide by the root mean square".
+    """
+    check_cache(cache, PartialRMSNormCache)
+    xhat, rstd, gamma, k = cache
+    check_like("dy", dy, xhat)
+    dgamma = summed(dy * xhat, leading_axes(dy, gamma))
+    d = gamma * dy
+    along = (d * xhat).sum(axis=-1, keepdims=True) / k
+    dx = rstd * (d - ahead(xhat, k) * xhat * along)
     return dx, dgamma

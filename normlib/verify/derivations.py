@@ -5,6 +5,7 @@ SymPy's summation fail; through the statistics every piece is small.
 """
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import sympy as sp
 
 Shapes = tuple[tuple[int, ...], ...]  # one shape an argument
 
-N = sp.Symbol("N", integer=True, positive=True)
+N, K = sp.symbols("N K", integer=True, positive=True)  # all entries; the first K of them
 i = sp.Symbol("i", integer=True, nonnegative=True)  # runs through a sum
 k = sp.Symbol("k", integer=True, nonnegative=True)  # the entry that is meant
 eps, mu, var, ms = sp.symbols("eps mu var ms", positive=True)
@@ -63,11 +64,13 @@ def adjoint(symbol: sp.Symbol) -> sp.Symbol:
 def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
     """d expr / d variable, where an entry such as x[k] may stand inside sums over 0 … N - 1.
 
-    SymPy answers with a Piecewise that asks whether k lies in that range; it does.
+    SymPy answers with a Piecewise that asks whether k lies in that range; it does. In the range
+    0 … K - 1 it may or may not lie, so that question stays.
     """
     result = sp.diff(expr, variable).doit()
     return result.replace(
-        lambda e: isinstance(e, sp.Piecewise), lambda piecewise: piecewise.args[0].expr
+        lambda e: isinstance(e, sp.Piecewise) and not e.args[0].cond.has(K),
+        lambda piecewise: piecewise.args[0].expr,
     )
 
 
@@ -154,6 +157,23 @@ def rms_norm() -> Derivation:
 
     variables = {"x": x[k], "gamma": gamma[k]}
     return derive(y, (MEAN_SQUARE,), variables, lambda n: ((1, n), (n,)))
+
+
+def partial_rms_norm(fraction: Fraction) -> Derivation:
+    """One sample of N features of which the first K are measured (Zhang and Sennrich 2019).
+
+    N and K are symbols throughout; K = ceil(N · fraction) only in what is written out.
+    """
+    of_first = Stage(ms, total(x[i] ** 2, K) / K)
+
+    def y(j: sp.Symbol) -> sp.Expr:
+        return gamma[j] * x[j] / sp.sqrt(ms + eps)
+
+    variables = {"x": x[k], "gamma": gamma[k]}
+    general = derive(y, (of_first,), variables, lambda n: ((1, n), (n,)))
+    count = sp.ceiling(N * sp.Rational(fraction.numerator, fraction.denominator))
+    gradients = {name: gradient.subs(K, count) for name, gradient in general.gradients.items()}
+    return general._replace(y=general.y.subs(K, count), gradients=gradients)
 
 
 def weight_norm() -> Derivation:

@@ -2,6 +2,7 @@
 directions in which it is constant. Chapters and tests hand it to `verify.backward`."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import torch
@@ -76,6 +77,25 @@ def rms_norm(ndim: int = 2, features: int = 1) -> dict:
         "shapes": (((2, 3), (3,)), ((1, 2, 2), (2, 2))),
         "derivation": derivations.rms_norm(),
         "flat": Flat(over(*range(ndim - features, ndim)), {"x": lambda x, *_: x}),
+    }
+
+
+def partial_rms_norm(fraction: Fraction) -> dict:
+    """For x with any number of axes, this fraction of the last one, and eps = 1e-6.
+
+    torch has no such layer: its RMSNorm's definition, cut short, is the reference. Bind the same
+    Fraction to the layer, not a float: the witnesses vary floats, as they do eps.
+    """
+
+    def reference(x: Tensor, gamma: Tensor) -> Tensor:
+        k = -(-x.shape[-1] * fraction.numerator // fraction.denominator)
+        return gamma * x * (x[..., :k].square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+
+    return {
+        "reference": reference,
+        "shapes": (((2, 4), (4,)), ((1, 2, 3), (3,))),
+        "derivation": derivations.partial_rms_norm(fraction),
+        "flat": Flat(over(-1), {"x": lambda x, *_: x}),
     }
 
 

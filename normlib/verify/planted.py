@@ -48,6 +48,18 @@ EDITS: dict[str, tuple[tuple[str, str], ...]] = {
     "dbeta averaged, not summed": (("dbeta = summed(dy,", "dbeta = summed(dy / len(dy),"),),
     "dmean with the wrong sign": (("dmean = -summed", "dmean = summed"),),
     "dvar without its one half": (("dvar = -0.5 * ", "dvar = -"),),
+    "root mean square taken for a constant": (("d - ahead(xhat, k) * xhat * along", "d"),),
+    "gradient of the root on all features": (("ahead(xhat, k) * xhat", "xhat"),),
+    "oblique projection transposed": (
+        ("along = (d * xhat).sum(", "along = (ahead(xhat, k) * d * xhat).sum("),
+        ("ahead(xhat, k) * xhat * along", "xhat * along"),
+    ),
+    "mean over k divided by n": (("keepdims=True) / k", "keepdims=True) / dy.shape[-1]"),),
+    "k rounded down, forward and backward": (("k = math.ceil(", "k = math.floor("),),
+    "last features for first, forward and backward": (
+        ("first = x[..., :k]", "first = x[..., -k:]"),
+        ("ahead(xhat, k)", "(1 - ahead(xhat, xhat.shape[-1] - k))"),
+    ),
     "dv without the projection": (("(dw - direction * along)", "dw"),),
     "dv without g": (("dv = g * rnorm", "dv = rnorm"),),
     "dv without the norm of v": (("dv = g * rnorm", "dv = g"),),
