@@ -44,11 +44,6 @@ def layers(size):
             partial(normlib.partial_rms_norm, fraction=Fraction(2, 5)), features[:2],
             evidence.partial_rms_norm(Fraction(2, 5)),
         ),
-        "partial_rms_norm": (
-            partial(normlib.partial_rms_norm, fraction=Fraction(1, 4)),
-            features[:2],
-            evidence.partial_rms_norm(Fraction(1, 4)),
-        ),
         "group_norm": (partial(normlib.group_norm, groups=2), images, evidence.group_norm(2)),
         "instance_norm": (normlib.instance_norm, images, evidence.instance_norm(4)),
         "mean_only_batch_norm": (
