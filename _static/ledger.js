@@ -8,7 +8,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const columns = [...table.tHead.rows[0].cells];
   const column = (name) => columns.findIndex((cell) => cell.innerText.trim() === name);
   const filters = {
-    "said by": (row) => row.dataset.sources.split("|"),
+    "said by": (row) => row.dataset.sources.split("|"), // the text shows the lines as well
     verdict: (row) => [text(row, column("verdict"))],
     "decided in": (row) => [text(row, column("decided in"))],
   };

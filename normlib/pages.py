@@ -4,7 +4,7 @@ from html import escape
 
 from normlib.ledger import CONDITIONS, FALSE, Claim, register
 
-COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in", "said by")
+COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in")
 WRONG = ("where", "wrong", "right", "why it matters", "claim")
 BROAD = ("where", "what is said", "when it holds", "claim")
 
@@ -39,13 +39,13 @@ class Ledger:
         return table("ledger", COLUMNS, [*map(self.row, self.claims.values())])
 
     def row(self, c: Claim) -> str:
-        remark = f'<p class="remark">{escape(c.remark)}</p>' if c.remark else ""
+        remark = f'<span class="remark">{escape(c.remark)}</span>' if c.remark else ""
+        places = "; ".join(f"{self.sources[key]}, {at}" for key, at in c.at.items())
         cells = (
             f'<a href="#{c.id}">{c.id}</a>',
-            escape(c.claim) + remark,
+            f"{escape(c.claim)}{remark}<cite>{escape(places)}</cite>",
             f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>',
             self.decided_in(c),
-            "<br>".join(escape(f"{self.sources[key]}, {at}") for key, at in c.at.items()),
         )
         sources = escape("|".join(self.sources[key] for key in c.at))
         return row(COLUMNS, cells, f' id="{c.id}" data-sources="{sources}"')

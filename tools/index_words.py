@@ -3,6 +3,7 @@ where a page uses it, every function of the library where a page names it. A Sph
 """
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 
 from docutils import nodes
@@ -17,21 +18,30 @@ def functions(package: Path) -> set[str]:
     return {name for body in bodies for name in ast.literal_eval(body)}
 
 
+def glossary(page: Path) -> dict[str, str]:
+    """The terms as the glossary spells them, by their small letters: one may begin a sentence."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    return {line.lower(): line for line, below in pairwise(lines) if below.startswith("  ")}
+
+
 class IndexWords(SphinxTransform):
     """Puts an index entry before the first mention of a word on each page."""
 
     default_priority = 400  # before the domains read the entries
 
     def apply(self) -> None:
-        known, seen = functions(Path(self.env.srcdir, "normlib")), set()
+        root, seen = Path(self.env.srcdir), set()
+        terms = glossary(root / "glossary.md")
+        known = {name: f"{name} (function)" for name in functions(root / "normlib")}
         for node in [*self.document.findall(marks)]:
-            word = node["reftarget"] if isinstance(node, addnodes.pending_xref) else node.astext()
-            call = isinstance(node, nodes.literal)
-            if word in seen or (call and word not in known):
+            if isinstance(node, nodes.literal):
+                entry = known.get(node.astext())
+            else:
+                entry = terms.get(node["reftarget"].lower())
+            if entry is None or entry in seen:
                 continue
-            seen.add(word)
-            target = f"index-of-{nodes.make_id(word)}"
-            entry = f"{word} (function)" if call else word
+            seen.add(entry)
+            target = f"index-of-{nodes.make_id(entry)}"
             mark = addnodes.index(entries=[("single", entry, target, "", None)])
             place = nodes.target("", "", ids=[target])
             at = node.parent.index(node)
