@@ -4,10 +4,14 @@ import re
 import subprocess
 import sys
 
+import index_words
 import nbformat
 import pytest
 import site_checks as checks
+import verification
 from project import CHAPTERS, ROOT, TOC, listed, run
+
+from normlib.ledger import FALSE, HOLDS, register
 
 PAGES = [f"{page}.html" for page in listed(TOC)]
 PHONE = 390
@@ -128,6 +132,93 @@ def test_the_button_changes_the_theme(browser, root):
 
 def test_no_page_scrolls_sideways_on_a_phone(phone):
     assert_none(checks.width_problems, phone)
+
+
+REPORTED = """() => {
+  const title = document.querySelector('article h1');
+  const line = title?.nextElementSibling;
+  return line?.matches('p.verified') && line.querySelector('a')?.href.endsWith('/report.html');
+}"""
+
+
+def test_under_the_title_of_every_chapter_a_line_leads_to_the_report(desk, root):
+    chapters = [visit for visit in desk if "/chapters/" in visit.url]
+    assert [visit.url for visit in chapters if not visit.ask(REPORTED)] == []
+
+
+def test_the_report_says_what_the_last_run_found_or_that_there_was_none(desk):
+    page = next(visit for visit in desk if visit.url.endswith("report.html"))
+    said = page.ask("() => document.querySelector('article').innerText")
+    found = verification.read(ROOT / verification.FILE)
+    assert (verification.NO_RUN in said) if found is None else (found["date"][:10] in said)
+
+
+SHOWN = "() => [...document.querySelectorAll('table.ledger tbody tr')].filter(r => r.offsetHeight)"
+
+
+@pytest.fixture
+def ledger_page(browser, root):
+    with checks.Visit(browser, root + "chapters/ledger.html") as visit:
+        visit.rows = lambda: visit.ask(SHOWN + ".map(r => r.id)")
+        yield visit
+
+
+def test_without_scripts_the_ledger_is_whole(browser, root):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(root + "chapters/ledger.html")
+    rows = page.locator("table.ledger tbody tr")
+    assert rows.count() == len(register().claims)
+    assert all(row.is_visible() for row in rows.all()[:: rows.count() - 1])
+    assert page.locator("form.ledger-filters").count() == 0
+    context.close()
+
+
+def test_the_ledger_is_filtered_by_source_verdict_chapter_and_words(ledger_page):
+    sources, claims, _ = register()
+
+    def chosen(label, value):
+        field = ledger_page.page.get_by_label(label, exact=True)
+        field.fill(value) if label == "words" else field.select_option(value)
+        return set(ledger_page.rows())
+
+    assert chosen("verdict", FALSE) == {c.id for c in claims.values() if c.verdict == FALSE}
+    both = {c.id for c in claims.values() if c.verdict == FALSE and "002" in c.at}
+    assert both and chosen("said by", sources["002"]) == both
+    in_layer_norm = {name for name in both if claims[name].page == "layer-norm"}
+    assert in_layer_norm and chosen("decided in", "Normalize a sample") == in_layer_norm
+    assert chosen("words", "root variance") <= in_layer_norm
+    assert not chosen("words", "zyzzyva")
+
+
+def test_the_ledger_is_sorted_by_a_click_and_turned_by_another(ledger_page):
+    def verdicts():
+        ledger_page.page.get_by_role("button", name="verdict").click()
+        return [register().claims[name].verdict for name in ledger_page.rows()]
+
+    up, down = verdicts(), verdicts()
+    assert up == sorted(up) and down == sorted(up, reverse=True) and up != down
+
+
+def test_a_link_to_a_claim_shows_it_although_it_was_filtered_away(ledger_page):
+    ledger_page.page.get_by_label("verdict", exact=True).select_option(HOLDS)
+    assert "000-03" not in ledger_page.rows()
+    ledger_page.ask("() => { location.hash = '#000-03'; }")
+    ledger_page.page.wait_for_function("() => document.getElementById('000-03').offsetHeight")
+    assert "000-03" in ledger_page.rows()
+
+
+def test_every_word_of_the_glossary_and_every_function_is_in_the_index(desk):
+    index = next(visit for visit in desk if visit.url.endswith("genindex.html"))
+    listed_words = set(
+        index.ask(
+            "() => [...document.querySelectorAll('td li')].map(e => "
+            "e.innerText.replace(/(, \\[\\d+\\])+$/, '').trim())"
+        )
+    )
+    words = set(index_words.glossary(ROOT / "glossary.md").values())
+    functions = {f"{name} (function)" for name in index_words.functions(ROOT / "normlib")}
+    assert len(words) > 50 and not (words | functions) - listed_words
 
 
 def phrase(path):
