@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import store
 from verification import digest, library
 
 from normlib.verify.run import WITNESSES
@@ -67,8 +68,4 @@ def compose(root: Path, layers: list[dict], cells: dict[str, list[int]], tests: 
 
 
 def write(path: Path, report: dict) -> None:
-    """Replace the file whole: an interrupted run leaves the former one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    new.replace(path)
+    store.write(path, json.dumps(report, indent=1))

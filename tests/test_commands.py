@@ -9,6 +9,8 @@ import time
 
 import nbformat
 import pytest
+import record
+import verification
 from nbformat.v4 import new_code_cell, new_notebook
 from project import ROOT, environment, run
 
@@ -161,8 +163,12 @@ def wait_for(path, seconds=30):
 
 @pytest.fixture
 def small(tree):
-    """A book of two pages, to be built in a second or two."""
-    (tree / "_toc.yml").write_text("format: jb-book\nroot: intro\nchapters:\n  - file: sound\n")
+    """A book of three pages, to be built in a second or two."""
+    files = "".join(f"  - file: {page}\n" for page in ("sound", "report"))
+    (tree / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n{files}")
+    (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
+    (tree / "glossary.md").write_text("")
+    shutil.copytree(ROOT / "normlib" / "layers", tree / "normlib" / "layers")
     (tree / "references.bib").write_text("")
     (tree / "intro.md").write_text("# A page\n")
     (tree / "sound.md").write_text("# Sound\n")
@@ -186,6 +192,15 @@ def test_a_second_build_sees_an_edited_page_and_an_edited_style(small):
             file.write("\n/* edited */\n")
         assert make(small, "book").returncode == 0
         assert "edited" in (small / "_build" / "html" / built).read_text()
+
+
+def test_a_build_after_a_run_shows_its_report_and_one_before_it_says_so(small):
+    page = small / "_build" / "html" / "report.html"
+    assert make(small, "book").returncode == 0
+    assert verification.NO_RUN in page.read_text()
+    record.write(small / verification.FILE, record.compose(small, [], {}, {"failed": 1}))
+    assert make(small, "book").returncode == 0
+    assert "This run FAILED." in page.read_text() and verification.NO_RUN not in page.read_text()
 
 
 def test_clean_removes_what_was_built_and_keeps_the_environment(tree):

@@ -10,10 +10,10 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
+import store
 import torch
 from tqdm import tqdm
 
@@ -32,11 +32,7 @@ def main() -> None:
     for bound, rate, seed in tqdm(list(itertools.product(BOUNDS, RATES, SEEDS))):
         setting = {"bound": bound, "rate": rate, "seed": seed}
         runs.append(setting | judge.follow(digits.x_train, CHECKPOINTS, **setting))
-    TARGET.parent.mkdir(exist_ok=True)
-    part = TARGET.with_suffix(".part")
-    lines = ",\n".join(f"  {json.dumps(run)}" for run in runs)
-    part.write_text(f'{{"checkpoints": {list(CHECKPOINTS)}, "runs": [\n{lines}\n]}}\n')
-    part.replace(TARGET)
+    store.write(TARGET, f'{{"checkpoints": {list(CHECKPOINTS)}, "runs": {store.table(runs)}}}\n')
 
 
 if __name__ == "__main__":

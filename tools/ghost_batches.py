@@ -11,9 +11,9 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy reads it
 
 import itertools
-import json
 from pathlib import Path
 
+import store
 from tqdm import tqdm
 
 from normlib.experiments import ghost
@@ -30,11 +30,7 @@ def main() -> None:
         columns = zip(ghost.Outcome._fields, zip(*found, strict=True), strict=True)
         rounded = {name: [round(value, 5) for value in column] for name, column in columns}
         runs.append({"arm": arm, "rate": rate} | rounded)
-    TARGET.parent.mkdir(exist_ok=True)
-    part = TARGET.with_suffix(".part")
-    lines = ",\n".join(f"  {json.dumps(run)}" for run in runs)
-    part.write_text(f'{{"seeds": {list(SEEDS)}, "runs": [\n{lines}\n]}}\n')
-    part.replace(TARGET)
+    store.write(TARGET, f'{{"seeds": {list(SEEDS)}, "runs": {store.table(runs)}}}\n')
 
 
 if __name__ == "__main__":

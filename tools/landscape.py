@@ -12,11 +12,11 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import itertools
-import json
 import math
 from pathlib import Path
 
 import numpy as np
+import store
 import torch
 from tqdm import tqdm
 
@@ -55,10 +55,6 @@ def long_run(name: str, seed: int) -> dict:
     return {"norm": name, "seed": seed} | {key: list(map(kept, row)) for key, row in rows.items()}
 
 
-def table(runs: list[dict]) -> str:
-    return "[\n" + ",\n".join(f"  {json.dumps(run)}" for run in runs) + "\n]"
-
-
 def main() -> None:
     torch.set_num_threads(1)
     split = data.digits(np.random.default_rng(0))
@@ -66,10 +62,8 @@ def main() -> None:
     digits = [sweep(split, *setting) for setting in tqdm(settings, "digits", disable=None)]
     pairs = list(itertools.product(("without", "batch norm"), SEEDS[:3]))
     linear = [long_run(*pair) for pair in tqdm(pairs, "deep linear", disable=None)]
-    TARGET.parent.mkdir(exist_ok=True)
-    part = TARGET.with_suffix(".part")
-    part.write_text(f'{{"digits": {table(digits)},\n"deep linear": {table(linear)}}}\n')
-    part.replace(TARGET)
+    tables = store.table(digits), store.table(linear)
+    store.write(TARGET, f'{{"digits": {tables[0]},\n"deep linear": {tables[1]}}}\n')
 
 
 if __name__ == "__main__":

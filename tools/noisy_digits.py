@@ -11,10 +11,10 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import itertools
-import json
 from pathlib import Path
 
 import numpy as np
+import store
 import torch
 from tqdm import tqdm
 
@@ -32,11 +32,7 @@ def main() -> None:
     for setting in tqdm(list(settings)):
         named = dict(zip(("layers", "norm", "noise", "rate", "seed"), setting, strict=True))
         runs.append(named | noise.follow(digits, **named, steps=STEPS))
-    TARGET.parent.mkdir(exist_ok=True)
-    part = TARGET.with_suffix(".part")
-    lines = ",\n".join(f"  {json.dumps(run)}" for run in runs)
-    part.write_text(f'{{"steps": {STEPS}, "runs": [\n{lines}\n]}}\n')
-    part.replace(TARGET)
+    store.write(TARGET, f'{{"steps": {STEPS}, "runs": {store.table(runs)}}}\n')
 
 
 if __name__ == "__main__":

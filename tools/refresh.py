@@ -4,14 +4,12 @@ A notebook is replaced in one step, after its last cell: an interrupt or an erro
 """
 
 import asyncio
-import os
-import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 import nbformat
+import store
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -110,19 +108,6 @@ def tidy(notebook):
         cell.metadata.pop("execution", None)
 
 
-def replace(path, text):
-    """Write `text` to `path` in one step: readers see the old file or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=".tmp")
-    try:
-        with open(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        shutil.copymode(path, name)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
 def refresh(path):
     """Run the notebook at `path` and store what it printed."""
     try:
@@ -135,7 +120,7 @@ def refresh(path):
         number, why = broken.args
         sys.exit(f"refresh: {shown(path)} left as it was: code cell {number} ended in {why}")
     tidy(notebook)
-    replace(path, nbformat.writes(notebook) + "\n")
+    store.write(path, nbformat.writes(notebook) + "\n")
 
 
 def main(names):
