@@ -3,7 +3,10 @@
 import re
 
 import nbformat
+from index_words import glossary
 from project import CHAPTERS, ROOT
+
+from normlib.ledger import register
 
 
 def printed():
@@ -40,3 +43,38 @@ def test_every_dependency_is_explained_in_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.split("## Dependencies", 1)[1]
     assert len(names) > 10 and not [name for name in names if name not in table]
+
+
+def cited():
+    """The keys that the chapters cite, each with the pages that do."""
+    pages = {}
+    for path in CHAPTERS:
+        for cell in nbformat.read(path, 4).cells:
+            if cell.cell_type == "markdown":
+                for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", cell.source):
+                    for key in keys.split(","):
+                        pages.setdefault(key.strip(), set()).add(path.stem)
+    return pages
+
+
+def test_every_paper_of_the_bibliography_is_cited_where_it_is_used():
+    keys = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text("utf-8"), re.M))
+    assert len(keys) > 30 and keys == set(cited())
+
+
+def test_every_paper_whose_claims_are_decided_is_cited_on_the_page_that_decides_them():
+    pages = cited()
+    claims = [c for c in register().claims.values() if not c.id[0].isdigit() and c.page]
+    assert [c.id for c in claims if c.page not in pages.get(c.id.rsplit("-", 1)[0], ())] == []
+
+
+def terms_used():
+    """The terms of the glossary that the chapters mark, in small letters."""
+    cells = (cell for path in CHAPTERS for cell in nbformat.read(path, 4).cells)
+    marked = (re.findall(r"\{term\}`([^`]+)`", cell.source) for cell in cells)
+    return {re.sub(r".*<(.*)>", r"\1", term).lower() for found in marked for term in found}
+
+
+def test_every_word_of_the_glossary_is_marked_somewhere_in_the_text():
+    words = glossary(ROOT / "glossary.md")
+    assert len(words) > 50 and not set(words) - terms_used()
