@@ -77,9 +77,9 @@ def whole(entry: dict) -> Claim:
         raise ValueError(f"claim {name}: its verdict must be one of {[*REMARK]}, not {verdict!r}")
     remark = REMARK[verdict]
     page = {"page"} if verdict != OPEN else set()
-    remarks = {remark} if remark else set()
+    remarks = ({remark} if remark else set()) | ({"matters"} if verdict == FALSE else set())
     expected = {"id", "at", "claim", "verdict"} | page | remarks
-    if set(entry) - {"matters"} != expected or not all(entry.values()):
+    if set(entry) != expected or not all(entry.values()):
         raise ValueError(
             f"claim {name}: beside the verdict {verdict!r} an entry must hold exactly "
             f"{sorted(expected)}, none empty, but {sorted(entry)} came"
