@@ -20,6 +20,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const add = (name, field) => {
     const label = document.createElement("label");
     label.append(name, field);
+    field.setAttribute("aria-label", name); // else its options count as part of its name
     bar.append(label);
     field.addEventListener("input", apply);
     return field;

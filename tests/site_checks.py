@@ -178,12 +178,12 @@ def resolves(link, folder, ids):
     return exists and (not anchor or page not in ids or anchor in ids[page])
 
 
-def found_by_search(browser, root, phrase):
+def found_by_search(visit, phrase):
     """Return the addresses that the site's own search lists for `phrase`."""
     words = "+".join(phrase.split())
-    with Visit(browser, f"{root}search.html?q={words}") as visit:
-        # The summary changes from "Searching…" to the number of pages found.
-        visit.page.wait_for_function(
-            "() => /found|did not match/.test(document.querySelector('#search-results')?.innerText)"
-        )
-        return visit.ask("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")
+    visit.page.goto(f"{visit.url}?q={words}", wait_until="load")
+    # The summary changes from "Searching…" to the number of pages found.
+    visit.page.wait_for_function(
+        "() => /found|did not match/.test(document.querySelector('#search-results')?.innerText)"
+    )
+    return visit.ask("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")

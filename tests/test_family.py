@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import normlib
 from normlib import verify
-from normlib.verify import evidence, planted
+from normlib.verify import evidence
 
 # name: forward, backward, evidence for x, the shapes of the other arguments for a shape of x
 FAMILY = {
@@ -251,27 +251,6 @@ def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():
     u9, v9 = normlib.power_iteration(w, u, v, iterations=40)
     assert_allclose(u9 @ w @ v9, 3.0, rtol=1e-15)
     assert_array_equal(v, [0.6, 0.8])
-
-
-SMALL = {
-    "layer_norm": ((4, 5), 1),
-    "rms_norm": ((4, 5), 1),
-    "partial_rms_norm": ((4, 6), 1),
-    "group_norm": ((3, 4, 2), 2),
-    "instance_norm": ((3, 2, 4), 2),
-    "mean_only_batch_norm": ((4, 3, 2), 0),
-    "weight_norm": ((4, 5), 0),
-    "spectral_norm": ((4, 5), 0),
-}
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_all_eight_witnesses_confirm_each_layer(name):
-    rng = np.random.default_rng(7)
-    forward, backward, args, known = problem(name, *SMALL[name], rng, offset=0.5)
-    verdict = verify.backward(forward, backward, args, rng=rng, **known)
-    witnesses = {check.witness for check in verdict.checks}
-    assert witnesses == set(planted.WITNESSES)
 
 
 def test_the_errors_of_a_mean_have_no_effect_on_rms_norm_and_are_named():

@@ -16,6 +16,7 @@ from project import CHAPTERS, ROOT
 import normlib
 from normlib import verify
 from normlib.verify import evidence
+from normlib.verify.run import WITNESSES
 
 NUMERIC = ("reference", "flat", "reference_twice")  # what the witnesses without algebra take
 SIZES = {"large": ((16, 32), (8, 12, 6, 5)), "small": ((6, 4), (4, 4, 2, 3))}
@@ -86,7 +87,7 @@ def examine(name, backward=None):
 def test_every_layer_passes_every_witness_and_every_planted_error_is_caught(name, record_property):
     verdict, entry = examine(name)
     record_property(LAYER, entry)
-    assert not verdict.red
+    assert not verdict.red and {check.witness for check in verdict.checks} == set(WITNESSES)
     assert entry["caught"] == entry["planted"] >= 6
 
 
