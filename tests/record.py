@@ -20,10 +20,6 @@ from normlib.verify.verdict import Verdict
 PACKAGES = ("numpy", "sympy", "torch", "matplotlib", "scikit-learn", "jupyter-book", "nbval")
 
 
-def in_order(row: dict) -> dict:
-    return {witness: row[witness] for witness in WITNESSES if witness in row}
-
-
 def layer(name: str, args: Iterable[np.ndarray], verdict: Verdict, caught: np.ndarray) -> dict:
     """What is kept of a verdict on one layer: the worst error of each argument and witness.
 
@@ -38,8 +34,9 @@ def layer(name: str, args: Iterable[np.ndarray], verdict: Verdict, caught: np.nd
     hits = [int(row.sum()) for row in caught]
     return {
         "name": name,
+        "witnesses": [w for w in WITNESSES if any(w in row for row in worst.values())],
         "shapes": [list(a.shape) for a in args],
-        "arguments": {argument: in_order(row) for argument, row in worst.items()},
+        "arguments": dict(worst),
         "not run": [list(pair) for pair in verdict.not_run],
         "planted": len(hits),
         "caught": sum(hit > 0 for hit in hits),

@@ -62,7 +62,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
         for first, *rest in rows
     )
-    return f'<table class="verdict"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<table class="verdict facts"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    )
 
 
 def reached(found: dict | None) -> str:
@@ -71,13 +73,15 @@ def reached(found: dict | None) -> str:
         return "–"
     if found["failures"]:
         return f'<strong class="bad">{found["error"]:.0e}</strong>'
-    return f"{found['error']:.0e}" if found["bound"] else "exact"
+    if not found["bound"]:
+        return "exact"
+    return f"{found['error']:.0e}" if found["error"] else "0"
 
 
 def layer_html(entry: dict) -> str:
     """One layer: arguments down, witnesses across."""
     arguments = entry["arguments"]
-    used = list(dict.fromkeys(w for row in arguments.values() for w in row))
+    used = entry["witnesses"]
     bounds = [max(row[w]["bound"] for row in arguments.values() if w in row) for w in used]
     head = [
         f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}" for w, b in zip(used, bounds, strict=True)
