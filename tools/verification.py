@@ -55,9 +55,9 @@ def line(report: dict | None, page: str, root: Path) -> tuple[str, str]:
     return f"Verified on {day(report)}: {cells} cells ran again and agreed.", "good"
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """Rows of HTML cells; the first cell of a row names it."""
-    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    top = "".join(f'<th scope="col">{cell}</th>' for cell in columns)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
         for first, *rest in rows
