@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hygiene import code, texts
 
-from normlib.ledger import OPEN, Claim
+from normlib.claims import OPEN, Claim
 
 MEASURED = ("given", "planted", "inside", "outside")
 

@@ -9,9 +9,19 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from project import CHAPTERS
 
-from normlib import ledger
-from normlib.ledger import CONDITIONS, FALSE, HOLDS, OPEN, LedgerError, decide, verdict
-from normlib.pages import Errata, Ledger
+from normlib import claims as ledger
+from normlib.claims import (
+    CONDITIONS,
+    FALSE,
+    HOLDS,
+    OPEN,
+    Errata,
+    Ledger,
+    LedgerError,
+    decide,
+    decision,
+    verdict,
+)
 
 NOTEBOOKS = {path.stem: nbformat.read(path, as_version=4) for path in CHAPTERS}
 
@@ -41,7 +51,7 @@ def claims(monkeypatch):
     found = {}
     for index, entry in enumerate(ENTRY.values()):
         found |= ledger.read(register(entry, number=f"a-{index}")).claims
-    monkeypatch.setattr(ledger, "register", lambda: ledger.Register({"000": "Notes"}, found, []))
+    monkeypatch.setattr(decision, "register", lambda: ledger.Register({"000": "Notes"}, found, []))
     return found
 
 
@@ -106,7 +116,7 @@ def test_every_decision_turns_over_with_its_measurements_exchanged(claims, name)
 def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):
     with pytest.raises(LedgerError, match="the register says 'not checkable here'"):
         decide("a-3", positive, given=1, planted=-1)
-    with pytest.raises(ValueError, match=re.escape("claims.toml")):
+    with pytest.raises(ValueError, match=re.escape("register.toml")):
         decide("a-9", positive, given=1, planted=-1)
 
 

@@ -6,7 +6,7 @@ import nbformat
 from index_words import glossary
 from project import CHAPTERS, ROOT
 
-from normlib.ledger import register
+from normlib.claims import register
 
 
 def printed():

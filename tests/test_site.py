@@ -11,7 +11,7 @@ import site_checks as checks
 import verification
 from project import CHAPTERS, ROOT, TOC, listed, run
 
-from normlib.ledger import FALSE, HOLDS, register
+from normlib.claims import FALSE, HOLDS, register
 
 PAGES = [f"{page}.html" for page in listed(TOC)]
 PHONE = 390

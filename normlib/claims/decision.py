@@ -1,96 +1,20 @@
-"""The register of claims, and the one call by which a page decides one.
+"""The one call by which a page decides a claim.
 
-The register, claims.toml beside this file, says what the sources claim and what this book found.
 A page cannot publish a verdict that its cells did not reach: `decide` computes the verdict anew
-and compares.
+and compares it with the register's.
 """
 
-import tomllib
 from collections.abc import Callable
-from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
 
-HOLDS, CONDITIONS, FALSE = "holds", "holds under conditions", "does not hold"
-OPEN = "not checkable here"
-# What the register must say beside a verdict, and must not say beside another one.
-REMARK = {HOLDS: "", CONDITIONS: "conditions", FALSE: "instead", OPEN: "why"}
+from normlib.claims.entries import CONDITIONS, FALSE, HOLDS, Claim, register
 
 
 class LedgerError(AssertionError):
     """What a page computed is not what the register says."""
-
-
-class Claim(NamedTuple):
-    """One statement of the field, as the register holds it."""
-
-    id: str
-    at: dict[str, str]  # each source that makes it, and the lines or the section that do
-    claim: str  # in our own words
-    verdict: str
-    remark: str  # the conditions; or what holds instead; or why nobody here can check it
-    page: str  # the chapter that decides it
-    matters: str  # for what does not hold: what goes wrong for who believes it
-
-
-class Slip(NamedTuple):
-    """A slip of the pen in one source: nobody would claim it."""
-
-    at: dict[str, str]
-    wrong: str
-    right: str
-    matters: str
-
-
-class Register(NamedTuple):
-    """What the sources are called, and what they say."""
-
-    sources: dict[str, str]
-    claims: dict[str, Claim]
-    slips: list[Slip]
-
-
-def read(text: str) -> Register:
-    """Return a register, its sources and claims by their keys.
-
-    Errors: ValueError for an entry that is not whole, naming it and what it lacks.
-    """
-    register = tomllib.loads(text)
-    claims: dict[str, Claim] = {}
-    for entry in register["claim"]:
-        claim = whole(entry)
-        if claim.id in claims:
-            raise ValueError(f"claim {claim.id} must stand in the register once, but it came twice")
-        if unknown := set(claim.at) - set(register["sources"]):
-            raise ValueError(f"claim {claim.id} must name sources of the register, not {unknown}")
-        claims[claim.id] = claim
-    slips = [Slip(**entry) for entry in register.get("slip", ())]
-    return Register(register["sources"], claims, slips)
-
-
-def whole(entry: dict) -> Claim:
-    name, verdict = entry.get("id", entry), entry.get("verdict")
-    if verdict not in REMARK:
-        raise ValueError(f"claim {name}: its verdict must be one of {[*REMARK]}, not {verdict!r}")
-    remark = REMARK[verdict]
-    page = {"page"} if verdict != OPEN else set()
-    remarks = ({remark} if remark else set()) | ({"matters"} if verdict == FALSE else set())
-    expected = {"id", "at", "claim", "verdict"} | page | remarks
-    if set(entry) != expected or not all(entry.values()):
-        raise ValueError(
-            f"claim {name}: beside the verdict {verdict!r} an entry must hold exactly "
-            f"{sorted(expected)}, none empty, but {sorted(entry)} came"
-        )
-    texts = (entry[key] for key in ("id", "at", "claim", "verdict"))
-    return Claim(*texts, *(entry.get(key, "") for key in (remark, "page", "matters")))
-
-
-@cache
-def register() -> Register:
-    return read(files("normlib").joinpath("claims.toml").read_text(encoding="utf-8"))
 
 
 def verdict(holds: Callable[[Any], bool], **measured: Any) -> str:
@@ -168,7 +92,9 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
     """
     claims = register().claims
     if id not in claims:
-        raise ValueError(f"claim {id!r} must stand in normlib/claims.toml, and does not; add it")
+        raise ValueError(
+            f"claim {id!r} must stand in normlib/claims/register.toml, and does not; add it"
+        )
     found = verdict(holds, **measured)
     if found != claims[id].verdict:
         raise LedgerError(

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from normlib.ledger import CONDITIONS, FALSE, Claim, register
+from normlib.claims.entries import CONDITIONS, FALSE, Claim, register
 
 COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in")
 WRONG = ("where", "wrong", "right", "why it matters", "claim")
