@@ -19,7 +19,7 @@ from torch.nn import functional
 from normlib.experiments import deep, landscape, training
 from normlib.experiments.deep import Norm, Params
 from normlib.experiments.landscape import Landscape
-from normlib.layers.batch import per_channel
+from normlib.layers.shapes import per_channel
 
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST = "test_batch.bin"

@@ -11,15 +11,8 @@ from normlib.layers.core import (
     standardize_backward,
     summed,
 )
-from normlib.layers.guard import (
-    check_array,
-    check_axes,
-    check_cache,
-    check_eps,
-    check_like,
-    check_number,
-    check_shape,
-)
+from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_number
+from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 
 class BatchNormCache(NamedTuple):
@@ -31,23 +24,6 @@ class BatchNormInferenceCache(NamedTuple):
     xhat: Array  # (N, C, *spatial)
     rstd: Array  # (1, C, 1, ...)
     gamma: Array  # (C,)
-
-
-def batch_axes(x: Array) -> tuple[int, ...]:
-    """All axes but the channels': (0,) for (N, C), (0, 2, 3) for (N, C, H, W)."""
-    return (0, *range(2, x.ndim))
-
-
-def per_channel(parameter: Array, x: Array) -> Array:
-    """(C,) as (1, C, 1, ...), to stand beside x."""
-    return parameter.reshape(1, -1, *[1] * (x.ndim - 2))
-
-
-def check_channels(x: Array, **parameters: Array) -> None:
-    check_array("x", x, min_ndim=2, form="(N, C, *spatial)")
-    for name, parameter in parameters.items():
-        why = f"one value for each channel of x {tuple(x.shape)}"
-        check_shape(name, parameter, (x.shape[1],), why)
 
 
 def check_variance(var: Array) -> None:

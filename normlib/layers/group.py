@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
-from normlib.layers.batch import batch_axes, check_channels, per_channel
 from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
 from normlib.layers.guard import check_cache, check_shape
+from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 
 class GroupNormCache(NamedTuple):

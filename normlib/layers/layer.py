@@ -3,29 +3,13 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
-from normlib.layers.guard import check_array, check_cache, check_like, check_shape
+from normlib.layers.guard import check_cache, check_like, check_shape
+from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
 
 class LayerNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes
     gamma: Array  # the last axes of x
-
-
-def last_axes(x: Array, gamma: Array) -> tuple[int, ...]:
-    """The axes that gamma spans: its own number, counted from the end of x."""
-    return tuple(range(x.ndim - gamma.ndim, x.ndim))
-
-
-def leading_axes(x: Array, gamma: Array) -> tuple[int, ...]:
-    return tuple(range(x.ndim - gamma.ndim))
-
-
-def check_trailing(x: Array, **parameters: Array) -> None:
-    check_array("x", x, min_ndim=1, form="(*leading, *features)")
-    for name, parameter in parameters.items():
-        check_array(name, parameter, min_ndim=1, form="(*features,)")
-        shape = tuple(x.shape)[max(x.ndim - parameter.ndim, 0) :]
-        check_shape(name, parameter, shape, f"the last axes of x {tuple(x.shape)}")
 
 
 def layer_norm(

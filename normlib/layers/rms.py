@@ -16,7 +16,7 @@ from normlib.layers.core import (
     summed,
 )
 from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_shape
-from normlib.layers.layer import check_trailing, last_axes, leading_axes
+from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
 
 class RMSNormCache(NamedTuple):

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from normlib.layers.batch import batch_axes, check_channels, per_channel
 from normlib.layers.core import Array, average, centered, summed
 from normlib.layers.guard import check_array, check_axes, check_cache, check_like, check_shape
+from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 
 class WeightNormCache(NamedTuple):
