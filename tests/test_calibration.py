@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from cases import batch_norm_args
 
-from normlib import batch_norm, batch_norm_backward, verify
-from normlib.verify import autograd, evidence, numeric
-from normlib.verify.planted import planted_errors
+from normlib import batch_norm, batch_norm_backward, evidence, verify
+from normlib.verify import autograd, numeric
 
 NUMERIC = {
     "forward": (numeric.ROUNDING, lambda p, e: autograd.forward(p)),
@@ -32,7 +31,7 @@ def run(pair, shape, seed, offset=0.0, scale=1.0, near_zero=False) -> dict[str, 
     x, gamma, beta = batch_norm_args(shape, rng, offset, scale)
     if near_zero:
         gamma = gamma * 10 ** rng.uniform(-5, 0, gamma.shape)
-    facts = evidence.batch_norm(len(shape))
+    facts = evidence.batch_norm()
     problem = verify.Problem(*pair, (x, gamma, beta), rng, facts["reference"])
     return {name: call(problem, facts) for name, (_, call) in NUMERIC.items()}
 
@@ -66,7 +65,7 @@ def test_no_honest_run_is_red_even_with_a_mean_of_1e4_deviations(honest, witness
 def caught() -> dict[str, list[tuple[str, float]]]:
     """For each numeric witness, the planted errors that it catches, and how large it finds them."""
     found = {name: [] for name in NUMERIC}
-    for error in planted_errors(batch_norm, batch_norm_backward):
+    for error in evidence.batch_norm.twins().values():
         for seed, shape in enumerate([(5, 3), (3, 2, 3)]):
             for name, checks in run(error[1:3], shape, seed).items():
                 if any(c.failure for c in checks):

@@ -1,8 +1,6 @@
-"""The other layers of the family, each against torch's own: shapes, float32, and the edges."""
+"""All layers of the family, each against torch's own: shapes, float32, and the edges."""
 
-import math
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,64 +9,21 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 import normlib
-from normlib import verify
-from normlib.verify import evidence
+from normlib import evidence, verify
+from normlib.evidence import CASES
+from normlib.verify.problem import as_called
 
-# name: forward, backward, evidence for x, the shapes of the other arguments for a shape of x
-FAMILY = {
-    "layer_norm": [
-        ((5,), 1), ((4, 5), 1), ((1, 5), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 4), 3),
-        ((2, 3, 2, 4), 2), ((2, 1, 3, 1, 4), 3), ((3, 1, 4), 2), ((1, 2, 2, 2, 2), 4),
-    ],
-    "rms_norm": [
-        ((5,), 1), ((4, 5), 1), ((4, 1), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3),
-        ((2, 1, 3, 1, 4), 2), ((1, 1, 1, 1, 3), 1),
-    ],
-    "partial_rms_norm": [
-        ((5,), 1), ((4, 6), 1), ((4, 1), 1), ((2, 3, 5), 1), ((2, 1, 2, 7), 1),
-    ],
-    "group_norm": [
-        ((2, 4), 1), ((2, 4), 2), ((3, 4, 5), 4), ((3, 4, 5), 1), ((1, 6, 2, 3), 3),
-        ((2, 2, 1, 2, 3), 2), ((2, 4, 1, 1), 2),
-    ],
-    "instance_norm": [((2, 3, 4), 3), ((1, 1, 5), 1), ((2, 3, 2, 2), 3), ((2, 3, 2, 1, 2), 3)],
-    "mean_only_batch_norm": [((4, 3), 0), ((1, 3), 0), ((4, 3, 2), 0), ((2, 3, 2, 1, 2), 0)],
-    "weight_norm": [((4, 5), 0), ((1, 5), 0), ((4, 1), 0), ((4, 3, 2), 0), ((4, 3, 2, 2, 1), 0)],
-    "spectral_norm": [((4, 5), 0), ((1, 5), 0), ((5, 1), 0), ((4, 3, 2), 0), ((4, 3, 2, 2), 0)],
-}  # fmt: skip
-CASES = [pytest.param(n, *case, id=f"{n}-{case}") for n, cases in FAMILY.items() for case in cases]
-FRACTION = Fraction(2, 5)
-STATISTICS = [name for name in FAMILY if name not in ("weight_norm", "spectral_norm")]
+EXAMPLES = [
+    pytest.param(case, shapes, id=f"{case.name}-{'x'.join(map(str, shapes[0]))}-{number}")
+    for case in CASES
+    for number, shapes in enumerate(case.examples)
+]
+NORMS = [case for case in CASES if case.name != "batch_norm_inference"]  # with statistics of x
+CENTRED = [c for c in NORMS if {"1", "x − mean"} & set(c()["flat"].directions)]
 
 
-def problem(name, shape, extra, rng, offset=0.0):
-    """Forward (keywords bound), backward, arguments and evidence of a layer for a shape of x."""
-    x = offset + rng.standard_normal(shape)
-    trailing, channels = shape[len(shape) - extra :], shape[1:2]
-    forward, backward = getattr(normlib, name), getattr(normlib, f"{name}_backward")
-    if name == "spectral_norm":
-        flat = x.reshape(len(x), -1)
-        u, v = normlib.power_iteration(x, *map(rng.standard_normal, flat.shape))
-        return partial(forward, u=u, v=v), backward, (x,), evidence.spectral_norm(u, v)
-    known = {
-        "layer_norm": lambda: evidence.layer_norm(len(shape), extra),
-        "rms_norm": lambda: evidence.rms_norm(len(shape), extra),
-        "partial_rms_norm": lambda: evidence.partial_rms_norm(FRACTION),
-        "group_norm": lambda: evidence.group_norm(extra),
-        "instance_norm": lambda: evidence.instance_norm(len(shape)),
-        "mean_only_batch_norm": lambda: evidence.mean_only_batch_norm(len(shape)),
-        "weight_norm": lambda: evidence.weight_norm(len(shape)),
-    }[name]()
-    parameters = {
-        "layer_norm": (trailing, trailing),
-        "rms_norm": (trailing,),
-        "partial_rms_norm": (trailing,),
-        "weight_norm": (shape[:1],),
-        "mean_only_batch_norm": (channels,),
-    }.get(name, (channels, channels))
-    bound = {"group_norm": {"groups": extra}, "partial_rms_norm": {"fraction": FRACTION}}
-    forward = partial(forward, **bound[name]) if name in bound else forward
-    return forward, backward, (x, *map(rng.standard_normal, parameters)), known
+def name_of(case):
+    return case.name
 
 
 def gradients(backward, dy, cache):
@@ -76,34 +31,47 @@ def gradients(backward, dy, cache):
     return found if isinstance(found, tuple) else (found,)
 
 
-@pytest.mark.parametrize(("name", "shape", "extra"), CASES)
-def test_forward_and_backward_agree_with_torchs_own_layer(name, shape, extra):
+@pytest.mark.parametrize(("case", "shapes"), EXAMPLES)
+def test_forward_and_backward_agree_with_torchs_own_layer(case, shapes):
     rng = np.random.default_rng(0)
-    forward, backward, args, known = problem(name, shape, extra, rng, offset=1.0)
+    forward, (x, *parameters) = case.drawn(shapes, rng)
+    compare_with_torch(case, forward, (x + 1.0, *parameters), rng)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+@pytest.mark.parametrize("shape", [(2, 6), (3, 6, 5), (1, 6, 2, 3)])
+def test_group_norm_agrees_with_torchs_for_any_number_of_groups(shape, groups):
+    case, rng = evidence.group_norm, np.random.default_rng(12)
+    forward, args = case.drawn(case.arguments(shape), rng, groups=groups)
+    compare_with_torch(case, forward, args, rng)
+
+
+def compare_with_torch(case, forward, args, rng):
     y, cache = forward(*args)
     dy = rng.standard_normal(y.shape)
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    theirs = known["reference"](*tensors)
+    theirs = as_called(case.reference, forward)(*tensors)
     # The largest cancelling term: all sums here have at most a few dozen terms of size one,
     # divided by the deviation, whose inverse is the largest factor in the Jacobian.
     scale = max(1.0, float(np.abs(y).max()), float(np.abs(dy).max()) / np.std(args[0]))
     assert_allclose(y, theirs.detach().numpy(), atol=1e-10 * scale, rtol=0)
-    grads = torch.autograd.grad(theirs, tensors, torch.tensor(dy))
-    for ours, reference in zip(gradients(backward, dy, cache), grads, strict=True):
-        assert_allclose(ours, reference.numpy(), atol=1e-10 * scale, rtol=0)
+    grads = torch.autograd.grad(theirs, tensors, torch.tensor(dy), allow_unused=True)
+    for ours, reference in zip(gradients(case.backward, dy, cache), grads, strict=True):
+        if reference is not None:  # torch has none for given statistics
+            assert_allclose(ours, reference.numpy(), atol=1e-10 * scale, rtol=0)
 
 
-@pytest.mark.parametrize(("name", "shape", "extra"), CASES)
-def test_float32_stays_float32_and_nothing_is_written_to(name, shape, extra):
+@pytest.mark.parametrize(("case", "shapes"), EXAMPLES)
+def test_float32_stays_float32_and_nothing_is_written_to(case, shapes):
     rng = np.random.default_rng(1)
-    forward, backward, args, _ = problem(name, shape, extra, rng)
+    forward, args = case.drawn(shapes, rng)
     bound = {k: v.astype(np.float32) for k, v in verify.problem.data(forward).items()}
     args = [a.astype(np.float32) for a in args]
     dy = rng.standard_normal(forward(*args, **bound)[0].shape).astype(np.float32)
     for a in (*args, dy, *bound.values()):
         a.setflags(write=False)
     y, cache = forward(*args, **bound)
-    first, again = gradients(backward, dy, cache), gradients(backward, dy, cache)
+    first, again = (gradients(case.backward, dy, cache) for _ in range(2))
     assert {a.dtype for a in (y, *first)} == {np.dtype(np.float32)}
     for one, other in zip(first, again, strict=True):
         assert_array_equal(one, other)
@@ -114,68 +82,58 @@ def into_symbols(a):
 
 
 @pytest.mark.parametrize("into", [lambda a: a + 0j, torch.tensor, into_symbols])
-@pytest.mark.parametrize("name", FAMILY)
-def test_every_number_system_gives_the_same_values(name, into):
-    shape, extra = FAMILY[name][2]
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_every_number_system_gives_the_same_values(case, into):
     rng = np.random.default_rng(2)
-    forward, backward, args, _ = problem(name, shape, extra, rng)
+    forward, args = case.drawn(case.examples[2], rng)
     y, cache = forward(*args)
     dy = rng.standard_normal(y.shape)
     bound = {k: into(v) for k, v in verify.problem.data(forward).items()}
     other_y, other_cache = forward(*map(into, args), **bound)
-    others = (other_y, *gradients(backward, into(dy), other_cache))
-    for ours, other in zip((y, *gradients(backward, dy, cache)), others, strict=True):
+    others = (other_y, *gradients(case.backward, into(dy), other_cache))
+    for ours, other in zip((y, *gradients(case.backward, dy, cache)), others, strict=True):
         assert_allclose(np.asarray(other, dtype=complex), ours, atol=1e-12)
 
 
-def slices(name, x, extra):
-    """x with one row a slice: what shares a statistic. A view, so that it can be filled."""
-    if name == "mean_only_batch_norm":
-        return [x[:, channel] for channel in range(x.shape[1])]
-    if name in ("layer_norm", "rms_norm", "partial_rms_norm"):
-        return list(x.reshape(math.prod(x.shape[: x.ndim - extra]), -1))
-    groups = x.reshape(x.shape[0], extra, -1)
-    return [groups[n, g] for n in range(x.shape[0]) for g in range(extra)]
+def one_slice(case, forward, args):
+    """Where the entries stand that share a statistic with the first entry of x."""
+    one = np.zeros(args[0].shape)
+    one.flat[0] = 1.0
+    return evidence.of(forward)["flat"].mean(one, *args) != 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e4 + 0.1, -3e7])
-@pytest.mark.parametrize("name", [n for n in STATISTICS if "rms" not in n])
-def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(name, value, dtype):
+@pytest.mark.parametrize("case", CENTRED, ids=name_of)
+def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(case, value, dtype):
     rng = np.random.default_rng(3)
-    shape, extra = FAMILY[name][2]
-    forward, backward, args, _ = problem(name, shape, extra, rng)
-    x, *parameters = (a.astype(dtype) for a in args)
-    slices(name, x, extra)[0][...] = value
-    y, cache = forward(x, *parameters)
-    beta = parameters[-1]
-    beside_x = beta if name == "layer_norm" else beta.reshape(1, -1, *[1] * (x.ndim - 2))
-    expected = np.broadcast_to(beside_x, shape)
-    assert_array_equal(slices(name, y, extra)[0], slices(name, expected, extra)[0])
-    at_zero = forward(x, *parameters[:-1], 0 * beta)[0]
-    assert_array_equal(slices(name, at_zero, extra)[0], 0)
-    for gradient in gradients(backward, rng.standard_normal(y.shape).astype(dtype), cache):
-        assert np.isfinite(gradient).all()
+    forward, args = case.drawn(case.examples[2], rng)
+    x, *parameters, beta = (a.astype(dtype) for a in args)
+    inside = one_slice(case, forward, args)
+    x[inside] = value
+    y, cache = forward(x, *parameters, beta)
+    beside_x = beta if case.name == "layer_norm" else beta.reshape(1, -1, *[1] * (x.ndim - 2))
+    assert_array_equal(y[inside], np.broadcast_to(beside_x, x.shape)[inside])
+    assert_array_equal(forward(x, *parameters, 0 * beta)[0][inside], 0)
+    dy = rng.standard_normal(y.shape).astype(dtype)
+    assert all(np.isfinite(g).all() for g in gradients(case.backward, dy, cache))
 
 
-@pytest.mark.parametrize("name", STATISTICS)
-def test_nan_stays_in_its_slice(name):
+@pytest.mark.parametrize("case", NORMS, ids=name_of)
+def test_nan_stays_in_its_slice(case):
     rng = np.random.default_rng(4)
-    shape, extra = FAMILY[name][3]
-    forward, backward, args, _ = problem(name, shape, extra, rng)
-    dy = rng.standard_normal(shape)
+    forward, args = case.drawn(case.examples[3], rng)
+    dy = rng.standard_normal(args[0].shape)
     y, cache = forward(*args)
-    dx = gradients(backward, dy, cache)[0]
+    dx = gradients(case.backward, dy, cache)[0]
+    inside = one_slice(case, forward, args)
     spoilt = args[0].copy()
-    slices(name, spoilt, extra)[0].flat[0] = np.nan
+    spoilt.flat[0] = np.nan
     y_spoilt, cache = forward(spoilt, *args[1:])
-    dx_spoilt = gradients(backward, dy, cache)[0]
-    assert np.isnan(slices(name, y_spoilt, extra)[0]).all()
-    for clean, other in ((y, y_spoilt), (dx, dx_spoilt)):
-        for a, b in zip(
-            slices(name, clean, extra)[1:], slices(name, other, extra)[1:], strict=True
-        ):
-            assert_array_equal(a, b)
+    dx_spoilt = gradients(case.backward, dy, cache)[0]
+    assert np.isnan(y_spoilt[inside]).all()
+    assert_array_equal(y_spoilt[~inside], y[~inside])
+    assert_array_equal(dx_spoilt[~inside], dx[~inside])
 
 
 LARGE = [(4096, 64), (100_000, 8), (64, 16, 32, 32)]
@@ -186,14 +144,13 @@ LARGE = [(4096, 64), (100_000, 8), (64, 16, 32, 32)]
 def test_in_float32_far_from_zero_the_error_is_small_and_below_torchs(name, shape):
     if name == "instance_norm" and len(shape) == 2:
         shape = (8, 8, shape[0])  # positions in place of samples
-    rng = np.random.default_rng(5)
-    extra = {"layer_norm": 1, "group_norm": 4}.get(name, 0)
-    forward, _, args, known = problem(name, shape, extra, rng, offset=1e4)
-    x, gamma, beta = (a.astype(np.float32) for a in args)
-    gamma, beta = 0 * gamma + 1, 0 * beta
+    case, rng = getattr(evidence, name), np.random.default_rng(5)
+    forward, (x, gamma, beta) = case.drawn(case.arguments(shape), rng)
+    x, gamma, beta = (a.astype(np.float32) for a in (x + 1e4, 0 * gamma + 1, 0 * beta))
     truth = forward(*(a.astype(float) for a in (x, gamma, beta)))[0]
     ours = np.abs(forward(x, gamma, beta)[0] - truth).max()
-    torchs = known["reference"](*map(torch.tensor, (x, gamma, beta))).numpy()
+    theirs = as_called(case.reference, forward)
+    torchs = theirs(*map(torch.tensor, (x, gamma, beta))).numpy()
     assert ours < 1e-3 and ours < np.abs(torchs - truth).max()
 
 
@@ -254,19 +211,20 @@ def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():
 
 
 def test_the_errors_of_a_mean_have_no_effect_on_rms_norm_and_are_named():
-    forward, backward, args, known = problem("rms_norm", (4, 5), 1, np.random.default_rng(8))
-    known = {"reference": known["reference"]}
-    table = verify.falsify(forward, backward, args, rng=np.random.default_rng(8), **known)
+    case, rng = evidence.rms_norm, np.random.default_rng(8)
+    forward, args = case.drawn(case.examples[0], rng)
+    known = {"reference": case.reference, "plants": case.plants}
+    table = verify.falsify(forward, case.backward, args, rng=rng, **known)
     assert len(table.without_effect) == 3
     assert all("dx" in n or "mean" in n for n in table.without_effect)
 
 
 def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():
     """If this fails, PyTorch has mended it: set reference_twice, and tell the readers."""
-    forward, backward, args, known = problem("weight_norm", (4, 5), 0, np.random.default_rng(9))
-    known = {"reference": known["reference"]}
+    case, rng = evidence.weight_norm, np.random.default_rng(9)
+    forward, args = case.drawn(case.examples[0], rng)
     with pytest.raises(verify.VerificationError, match="double backward of torch's layer"):
-        verify.backward(forward, backward, args, rng=np.random.default_rng(9), **known)
+        verify.backward(forward, case.backward, args, rng=rng, reference=case.reference)
 
 
 @pytest.mark.parametrize("shape", LARGE[:2])

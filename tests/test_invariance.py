@@ -6,7 +6,7 @@ import pytest
 import normlib
 from normlib.experiments import invariance
 from normlib.experiments.invariance import CHANGES, LAYERS, NO, YES, answers, gaps, proof, table
-from normlib.verify.planted import edited
+from normlib.verify.planted import plant, planted_in
 
 TABLE = {  # as printed by Ba et al. (2016) and Zhang and Sennrich (2019), and four rows of ours
     "batch": "101110",
@@ -19,7 +19,7 @@ TABLE = {  # as printed by Ba et al. (2016) and Zhang and Sennrich (2019), and f
     "spectral": "100000",
     "mean-only batch": "101010",
 }
-CENTRE = "c = centered(x, axes) if center else x"
+CENTRE = "centered(x, axes) if center else x"
 
 
 def expected(name: str) -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def expected(name: str) -> tuple[str, ...]:
 
 def twin(norm, shipped: str, changed: str):
     backward = getattr(normlib, f"{norm.__name__}_backward")
-    return edited(norm, backward, ((shipped, changed),))[0]
+    return planted_in(norm, backward, plant("twin", "standardize", shipped, changed))[0]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def test_every_cell_is_proved_and_measured_as_expected(name, proved):
 
 
 def test_a_layer_without_its_mean_turns_a_cell_over_in_the_measured_table_and_in_the_proof():
-    wrong = invariance.of_summed_inputs(twin(normlib.layer_norm, CENTRE, "c = x"))
+    wrong = invariance.of_summed_inputs(twin(normlib.layer_norm, CENTRE, "x"))
     assert answers(gaps("layer", wrong, draws=20)) == expected("RMS") != expected("layer")
     net, shift = invariance.net_of_symbols("layer"), CHANGES["W' = W + 1cᵀ"]
     assert invariance.is_identity(LAYERS["layer"], shift, net)
@@ -50,7 +50,7 @@ def test_a_layer_without_its_mean_turns_a_cell_over_in_the_measured_table_and_in
 
 
 def test_a_layer_that_became_blind_has_no_counterexample_and_no_proof_of_a_no(monkeypatch):
-    centred = twin(normlib.rms_norm, " if center else x", "")
+    centred = twin(normlib.rms_norm, CENTRE, "centered(x, axes)")
     monkeypatch.setitem(LAYERS, "RMS", invariance.of_summed_inputs(centred))
     assert invariance.counterexample("RMS", CHANGES["W' = W + 1cᵀ"]) is None
     assert proof("RMS", "W' = W + 1cᵀ") == YES

@@ -1,6 +1,7 @@
 """The witnesses pass what is right, and each of them goes red on an error aimed at it."""
 
 import html
+import inspect
 import re
 from functools import partial
 
@@ -14,11 +15,14 @@ from normlib import (
     batch_norm_backward,
     batch_norm_inference,
     batch_norm_inference_backward,
+    evidence,
+    partial_rms_norm,
+    partial_rms_norm_backward,
     standardize,
     standardize_backward,
     verify,
 )
-from normlib.verify import autograd, evidence, numeric
+from normlib.verify import autograd, numeric
 from normlib.verify.run import WITNESSES
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
@@ -49,7 +53,7 @@ def red(forward=batch_norm, backward=batch_norm_backward, args=ARGS, **options) 
 @pytest.mark.parametrize("shape", [(8, 3), (5, 2, 4), (1, 3, 2, 4)])
 def test_batch_norm_passes_all_eight_witnesses(shape):
     args = batch_norm_args(shape, np.random.default_rng(2))
-    options = evidence.batch_norm(len(shape))
+    options = evidence.batch_norm()
     verdict = verify.backward(batch_norm, batch_norm_backward, args, **options, **seeded())
     assert not verdict.red
     assert not verdict.not_run
@@ -64,7 +68,9 @@ def test_batch_norm_at_inference_passes_with_all_five_gradients(shape):
     shapes = (((3, 2), *[(2,)] * 4), ((2, 1, 2), *[(1,)] * 4))
     verdict = verify.backward(*pair, args, shapes=shapes, **seeded())
     assert {c.argument for c in verdict.checks} == {"dx", "dmean", "dvar", "dgamma", "dbeta"}
-    problem = verify.Problem(*pair, args, **seeded(), reference=evidence.torch_batch_norm_inference)
+    problem = verify.Problem(
+        *pair, args, **seeded(), reference=evidence.batch_norm_inference.reference
+    )
     assert [check.failure for check in autograd.forward(problem)] == [""]
 
 
@@ -82,6 +88,35 @@ def test_standardize_with_bound_keywords_passes_and_returns_a_bare_gradient(axes
 def test_another_eps_can_be_bound(eps):
     options = {"shapes": (((3, 1), (1,), (1,)),), "flat": EVIDENCE["flat"]}
     verify.backward(partial(batch_norm, eps=eps), batch_norm_backward, ARGS, **options, **seeded())
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-3, 1.0])
+@pytest.mark.parametrize("case", evidence.CASES, ids=lambda case: case.name)
+def test_the_evidence_serves_the_eps_and_the_axes_in_use(case, eps):
+    takes_eps = "eps" in inspect.signature(case.forward).parameters
+    for shapes in (case.examples[0], case.examples[3]) if takes_eps else ():
+        forward, args = case.drawn(shapes, np.random.default_rng(5), eps=eps)
+        known = {n: evidence.of(forward)[n] for n in ("reference", "flat", "reference_twice")}
+        verify.backward(forward, case.backward, args, **known, **seeded())
+
+
+def test_another_eps_than_the_forwards_is_seen():
+    known = FAST | {"reference": partial(EVIDENCE["reference"], eps=1e-3)}
+    reference = lambda x, gamma, beta: known["reference"](x, gamma, beta)  # noqa: E731
+    assert "forward" in red(**known | {"reference": reference}).caught_by
+
+
+def test_a_number_that_is_no_eps_stays_what_it_is():
+    forward = partial(partial_rms_norm, fraction=0.5)
+    args = X, np.array([1.0, -2.0, 0.5])
+    options = evidence.of(forward)
+    verdict = verify.backward(forward, partial_rms_norm_backward, args, **options, **seeded())
+    assert not verdict.not_run
+
+
+def test_evidence_refuses_a_keyword_that_the_layer_does_not_take():
+    with pytest.raises(ValueError, match=r"expected keywords of batch_norm, among .*eps.* got"):
+        evidence.batch_norm(groups=2)
 
 
 def mean_only(x, beta):

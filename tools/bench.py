@@ -10,19 +10,21 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import time
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from statistics import median
 
 import numpy as np
 import torch
 
-import normlib
-from normlib.verify import evidence
-from normlib.verify.run import backward as verify_backward
+from normlib import evidence, verify
+from normlib.evidence import CASES
+from normlib.evidence.case import Case
+from normlib.verify.problem import as_called, data
 
 ROUNDS = 9
-MATRIX, IMAGES = (4096, 256), (32, 64, 16, 16)
+WEIGHTS = (256, 256)
+SHAPES = {"matrix": (4096, 256), "images": (32, 64, 16, 16)}
+SHAPES |= {"weight_norm": WEIGHTS, "spectral_norm": WEIGHTS}
 
 
 def in_turns(*functions: Callable) -> list[float]:
@@ -43,60 +45,35 @@ def report(what: str, ours: float, theirs: float) -> None:
 
 def witnesses_against_gradcheck(rng: np.random.Generator) -> None:
     """Every numeric witness on a 16×32 layer, and torch's gradcheck on the same layer."""
-    args = rng.standard_normal((16, 32)), rng.standard_normal(32), rng.standard_normal(32)
-    known = evidence.batch_norm()
-    options = {"rng": rng, "reference": known["reference"], "flat": known["flat"]}
-    pair = normlib.batch_norm, normlib.batch_norm_backward
+    case = evidence.batch_norm
+    forward, args = case.drawn(case.arguments((16, 32)), rng)
+    options = {"rng": rng} | {name: case()[name] for name in ("reference", "flat")}
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
+    reference = as_called(case.reference, forward)
     ours, theirs = in_turns(
-        lambda: verify_backward(*pair, args, **options),
-        lambda: torch.autograd.gradcheck(known["reference"], tensors),
+        lambda: verify.backward(forward, case.backward, args, **options),
+        lambda: torch.autograd.gradcheck(reference, tensors),
     )
     report("all numeric witnesses, against torch's gradcheck", ours, theirs)
 
 
-def layers(rng: np.random.Generator) -> list[tuple]:
-    """Each layer: its name, forward, backward, torch's own, and the shapes of its arguments."""
-    w = (256, 256)
-    u, v = normlib.power_iteration(*map(rng.standard_normal, (w, w[:1], w[1:])), iterations=9)
-    u, v = u.astype(np.float32), v.astype(np.float32)
-    normalized = partial(normlib.spectral_norm, u=u, v=v)
-    groups = partial(normlib.group_norm, groups=8)
-    matrix, images = (MATRIX, MATRIX[1:], MATRIX[1:]), (IMAGES, IMAGES[1:2], IMAGES[1:2])
-    n = normlib
-    return [
-        ("batch norm", n.batch_norm, n.batch_norm_backward, evidence.batch_norm(), matrix),
-        ("batch norm", n.batch_norm, n.batch_norm_backward, evidence.batch_norm(), images),
-        ("layer norm", n.layer_norm, n.layer_norm_backward, evidence.layer_norm(), matrix),
-        ("RMSNorm", n.rms_norm, n.rms_norm_backward, evidence.rms_norm(), matrix[:2]),
-        ("partial RMSNorm", partial(n.partial_rms_norm, fraction=Fraction(1, 16)),
-         n.partial_rms_norm_backward, evidence.partial_rms_norm(Fraction(1, 16)), matrix[:2]),
-        ("group norm", groups, n.group_norm_backward, evidence.group_norm(8), images),
-        ("instance norm", n.instance_norm, n.instance_norm_backward,
-         evidence.instance_norm(4), images),
-        ("mean-only batch norm", n.mean_only_batch_norm, n.mean_only_batch_norm_backward,
-         evidence.mean_only_batch_norm(), matrix[:2]),
-        ("weight norm", n.weight_norm, n.weight_norm_backward, evidence.weight_norm(),
-         (w, w[:1])),
-        ("spectral norm", normalized, n.spectral_norm_backward, evidence.spectral_norm(u, v),
-         (w,)),
-    ]  # fmt: skip
-
-
-def layer_against_torch(name: str, forward, backward, known, shapes, rng) -> None:
+def layer_against_torch(case: Case, form: str, rng: np.random.Generator) -> None:
     """The layer in float32, forward alone and then with its backward, against torch's own."""
-    args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    shape = SHAPES.get(case.name, SHAPES[form])
+    forward, args = case.drawn(case.arguments(shape), rng)
+    bound = {n: a.astype(np.float32) for n, a in data(forward).items()}
+    forward, args = partial(forward, **bound), [a.astype(np.float32) for a in args]
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    dy = rng.standard_normal(shapes[0]).astype(np.float32)
-    upstream, reference = torch.tensor(dy), known["reference"]
-    size = "×".join(map(str, shapes[0]))
+    dy = rng.standard_normal(shape).astype(np.float32)
+    upstream, reference = torch.tensor(dy), as_called(case.reference, forward)
     alone = in_turns(lambda: forward(*args), lambda: reference(*tensors))
     both = in_turns(
-        lambda: backward(dy, forward(*args)[1]),
-        lambda: torch.autograd.grad(reference(*tensors), tensors, upstream),
+        lambda: case.backward(dy, forward(*args)[1]),
+        lambda: torch.autograd.grad(reference(*tensors), tensors, upstream, allow_unused=True),
     )
-    report(f"{name} {size}, forward", *alone)
-    report(f"{name} {size}, forward and backward", *both)
+    name = f"{case.name} {'×'.join(map(str, shape))}"
+    report(f"{name}, forward", *alone)
+    report(f"{name}, forward and backward", *both)
 
 
 def main() -> None:
@@ -104,8 +81,9 @@ def main() -> None:
     rng = np.random.default_rng(0)
     print(f"{f'median of {ROUNDS} rounds, in turns':<58} {'ours':>12} {'torch':>12}   ratio")
     witnesses_against_gradcheck(rng)
-    for layer in layers(rng):
-        layer_against_torch(*layer, rng)
+    for case in CASES:
+        for form in case.forms:
+            layer_against_torch(case, form, rng)
 
 
 if __name__ == "__main__":

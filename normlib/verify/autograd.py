@@ -16,7 +16,7 @@ def tensors(problem: Problem) -> list[torch.Tensor]:
 
 def forward(problem: Problem) -> list[Check]:
     """The shipped forward against torch's own layer."""
-    theirs = problem.reference(*map(torch.tensor, problem.args)).numpy()
+    theirs = problem.in_torch(*map(torch.tensor, problem.args)).numpy()
     scale = float(np.max(np.abs(theirs))) or 1.0
     return [
         compare(
@@ -58,7 +58,7 @@ def through_our_forward(problem: Problem) -> list[Check]:
 def through_reference(problem: Problem) -> list[Check]:
     """torch has no gradient for some arguments, such as the statistics at inference: the
     verdict then says so in place of a comparison."""
-    how, found = "torch's own layer", first_order(problem, problem.reference)
+    how, found = "torch's own layer", first_order(problem, problem.in_torch)
     theirs = [a if g is None else g for a, g in zip(problem.gradients, found, strict=True)]
     rows = gradient_checks(problem, "autograd", how, theirs)
     silent = [Check(row.argument, "autograd", how, "no gradient there") for row in rows]
@@ -91,7 +91,7 @@ def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.nda
 
 def without_gradient(problem: Problem) -> list[str]:
     """The arguments for which torch's own layer has none; then it cannot be asked a second time."""
-    found = first_order(problem, problem.reference)
+    found = first_order(problem, problem.in_torch)
     return [n for n, g in zip(problem.names, found, strict=True) if g is None]
 
 
@@ -110,7 +110,7 @@ def second_order(problem: Problem) -> list[Check]:
     how, lacking = "double backward of torch's layer", []
     if problem.reference and problem.reference_twice:
         lacking = without_gradient(problem)
-        functions |= {} if lacking else {how: problem.reference}
+        functions |= {} if lacking else {how: problem.in_torch}
     checks = [Check(f"d{n}", "second order", how, "no gradient there") for n in lacking]
     for how, function in functions.items():
         theirs = moving(problem, function, along, dy_along)

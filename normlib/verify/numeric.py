@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from normlib.verify.problem import Problem, float_keywords, spread
+from normlib.verify.problem import Problem, spread, varied
 from normlib.verify.verdict import Check, compare
 
 EPSILON = float(np.finfo(float).eps)
@@ -81,9 +81,9 @@ def linearity(problem: Problem) -> list[Check]:
 class Flat(NamedTuple):
     """The directions in which the first argument can move, at eps = 0, and y stays as it is.
 
-    Every slice (a channel, a sample, a row) moves on its own: `mean` takes an array to the mean
-    of each of its slices, spread out to the array's shape. A direction is a function of the
-    arguments.
+    Every slice (a channel, a sample, a row) moves on its own: `mean(a, *args)` takes an array
+    shaped as the first argument to the mean of each of its slices, spread out to that shape.
+    A direction is a function of the arguments.
     """
 
     mean: Callable
@@ -92,7 +92,7 @@ class Flat(NamedTuple):
 
 def flatness(problem: Problem, flat: Flat) -> list[Check]:
     """y does not change along a flat direction, and so dx has no part along it."""
-    at_zero = dict.fromkeys(float_keywords(problem.forward), 0.0)
+    at_zero = dict.fromkeys(varied(problem.forward), 0.0)
     forward = partial(problem.forward, **at_zero)
     (x, *rest), argument = problem.args, f"d{problem.names[0]}"
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -103,12 +103,13 @@ def flatness(problem: Problem, flat: Flat) -> list[Check]:
             "leave flat out, or take other data"
         )
     dx = problem.gradients_for(problem.dy, cache)[0]
+    mean = lambda a: flat.mean(a, x, *rest)  # noqa: E731
     checks = []
     for label, direction in flat.directions.items():
         d = direction(x, *rest)
         reach = problem.scales[0] * np.abs(d)  # where dx is zero, its natural unit remains
-        along, size = flat.mean(d * dx), float(np.max(flat.mean(np.abs(d * dx) + reach)))
-        moved = x + flat.mean(problem.rng.uniform(0.5, 2, x.shape)) * d
+        along, size = mean(d * dx), float(np.max(mean(np.abs(d * dx) + reach)))
+        moved = x + mean(problem.rng.uniform(0.5, 2, x.shape)) * d
         checks += [
             compare(
                 argument, "properties", f"⟂ {label}, eps = 0", along, np.zeros_like(along),

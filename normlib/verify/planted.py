@@ -1,14 +1,18 @@
-"""Planted errors: one list, from which a wrong twin of any shipped layer is made.
+"""Planted errors: wrong twins of a shipped layer, made by editing the code that it runs.
 
-An edit changes the text of the shipped code, wherever in the layer or its core it stands;
-an edit whose text does not occur does not apply to that layer. A wrapper spoils what a
-correct layer returns. Witnesses that let one pass are not worth having.
+An edit names a function and an expression or statement of it, which must stand there exactly once,
+or planting raises: a plant cannot vanish because a line was rewritten. What is compared is the
+syntax tree, so line breaks, parentheses and the order of the operands of + and * do not matter.
 """
 
+import ast
+import copy
 import inspect
 import math
+import textwrap
+from collections import Counter
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -18,69 +22,117 @@ from normlib.verify.run import WITNESSES
 from normlib.verify.run import backward as verify_backward
 from normlib.verify.verdict import VerificationError
 
-MEAN = "dxhat - average(dxhat, axes)"
-ALONG_XHAT = "xhat * average(dxhat * xhat, axes)"
-VARIANCE = "average(c * c, axes)"
 
-EDITS: dict[str, tuple[tuple[str, str], ...]] = {
-    "dx without dxhat itself": ((MEAN, "-average(dxhat, axes) + 0 * dxhat"),),
-    "dx without the mean term": ((MEAN, "dxhat"),),
-    "dx without the variance term": ((f"d - {ALONG_XHAT}", "d"),),
-    "dx without rstd": (("rstd * (d - ", "(d - "),),
-    "variance term with a plus": ((f"d - {ALONG_XHAT}", f"d + {ALONG_XHAT}"),),
-    "mean over the wrong axis": ((MEAN, "dxhat - average(dxhat, others(dxhat, axes))"),),
-    "ddof = 1, forward and backward": (
-        (VARIANCE, f"bessel(c, axes) * {VARIANCE}"),
-        (ALONG_XHAT, f"bessel(xhat, axes) * {ALONG_XHAT}"),
-    ),
-    "eps outside the root, forward and backward": (
-        (f"({VARIANCE} + eps) ** -0.5", f"({VARIANCE} ** 0.5 + eps) ** -1"),
-        (ALONG_XHAT, f"average(xhat * xhat, axes) ** -0.5 * {ALONG_XHAT}"),
-    ),
-    "gamma forgotten in dx": (("d = gamma * dy", "d = dy"),),
-    "dgamma and dbeta swapped": (("dgamma, dbeta\n", "dbeta, dgamma\n"),),
-    "dgamma from a transposed sum": (
-        (
-            "dgamma = summed(dy * xhat,",
-            "dgamma = summed((dy * xhat).swapaxes(0, 1).reshape(dy.shape),",
-        ),
-    ),
-    "dbeta averaged, not summed": (("dbeta = summed(dy,", "dbeta = summed(dy / len(dy),"),),
-    "dmean with the wrong sign": (("dmean = -summed", "dmean = summed"),),
-    "dvar without its one half": (("dvar = -0.5 * ", "dvar = -"),),
-    "root mean square taken for a constant": (("d - ahead(xhat, k) * xhat * along", "d"),),
-    "gradient of the root on all features": (("ahead(xhat, k) * xhat", "xhat"),),
-    "oblique projection transposed": (
-        ("along = (d * xhat).sum(", "along = (ahead(xhat, k) * d * xhat).sum("),
-        ("ahead(xhat, k) * xhat * along", "xhat * along"),
-    ),
-    "mean over k divided by n": (("keepdims=True) / k", "keepdims=True) / dy.shape[-1]"),),
-    "k rounded down, forward and backward": (("k = math.ceil(", "k = math.floor("),),
-    "last features for first, forward and backward": (
-        ("first = x[..., :k]", "first = x[..., -k:]"),
-        ("ahead(xhat, k)", "(1 - ahead(xhat, xhat.shape[-1] - k))"),
-    ),
-    "dv without the projection": (("(dw - direction * along)", "dw"),),
-    "dv without g": (("dv = g * rnorm", "dv = rnorm"),),
-    "dv without the norm of v": (("dv = g * rnorm", "dv = g"),),
-    "dg summed over everything": (
-        ("return dv, along.reshape(-1)", "return dv, along.reshape(-1) * 0 + along.sum()"),
-    ),
-    "norm of v with an eps": (("rnorm = squares**-0.5", "rnorm = (squares + 1e-3) ** -0.5"),),
-    "dx without subtracting its mean": (("dx = dy - average(dy, axes)", "dx = dy"),),
-    "mean of dy over the wrong axis": (
-        ("dx = dy - average(dy, axes)", "dx = dy - average(dy, others(dy, axes))"),
-    ),
-    "sigma taken for a constant": (("(dwbar - (dwbar * wbar).sum() * outer)", "dwbar"),),
-    "projection onto the weights": (
-        ("(dwbar * wbar).sum() * outer", "(dwbar * wbar).sum() * wbar"),
-    ),
-    "dw without sigma": (("* outer) / sigma", "* outer)"),),
-    "sigma from squared weights, forward and backward": (
-        ("sigma = (u * (as_matrix(w) @ v)).sum()", "sigma = (w * w).sum() ** 0.5"),
-        ("(dwbar * wbar).sum() * outer", "(dwbar * wbar).sum() * wbar"),
-    ),
-}
+class Edit(NamedTuple):
+    function: str  # the name of the function in which it is planted
+    shipped: str  # an expression or a statement that stands there once
+    planted: str
+
+
+class Plant(NamedTuple):
+    """One error; it takes more than one edit where forward and backward go wrong alike."""
+
+    name: str
+    edits: tuple[Edit, ...]
+
+
+class PlantingError(ValueError):
+    """A plant has lost its place."""
+
+
+def plant(name: str, function: str, shipped: str, planted: str) -> Plant:
+    return Plant(name, (Edit(function, shipped, planted),))
+
+
+def operands(node: ast.BinOp) -> list[ast.expr]:
+    """a, b and c of a + b + c, and likewise of a product."""
+    found = []
+    for side in (node.left, node.right):
+        same = isinstance(side, ast.BinOp) and type(side.op) is type(node.op)
+        found += operands(side) if same else [side]
+    return found
+
+
+def meaning(node) -> str:
+    """A text in which code that differs only in layout, or in the order of the operands of + and
+    *, is the same. Whether a name is read or written is left out."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        return f"{type(node.op).__name__}({', '.join(sorted(map(meaning, operands(node))))})"
+    if isinstance(node, ast.AST):
+        fields = (meaning(value) for name, value in ast.iter_fields(node) if name != "ctx")
+        return f"{type(node).__name__}({', '.join(fields)})"
+    return f"[{', '.join(map(meaning, node))}]" if isinstance(node, list) else repr(node)
+
+
+def parsed(text: str) -> ast.expr | ast.stmt:
+    (statement,) = ast.parse(text).body
+    return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+class Replaced(ast.NodeTransformer):
+    """Puts the planted node wherever the shipped one stands, and counts the places."""
+
+    def __init__(self, shipped: str, planted: str):
+        self.shipped, self.planted, self.places = meaning(parsed(shipped)), parsed(planted), 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if meaning(node) == self.shipped:
+            self.places += 1
+            return self.planted
+        return self.generic_visit(node)
+
+
+@cache
+def tree_of(function: Callable) -> ast.Module:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def reached(*pair: Callable) -> dict[str, Callable]:
+    """The functions of the pair and every function that they call, directly or not."""
+    found: dict[str, Callable] = {}
+    queue = list(pair)
+    while queue:
+        f = queue.pop()
+        if f.__name__ not in found:
+            found[f.__name__] = f
+            names = (f.__globals__.get(name) for name in f.__code__.co_names)
+            queue += [g for g in names if inspect.isfunction(g)]
+    return found
+
+
+def check_placed(error: Plant, edit: Edit, places: int | None) -> None:
+    if places == 1:
+        return
+    found = "no such function is called" if places is None else f"it stands there {places} times"
+    raise PlantingError(
+        f"the planted error {error.name!r} has lost its place: expected {edit.shipped!r} once in "
+        f"{edit.function}, but {found}; correct the edit, or take the error from the list"
+    )
+
+
+def planted_in(forward: Callable, backward: Callable, error: Plant) -> tuple[Callable, Callable]:
+    """The pair, rebuilt from its source with the error in it.
+
+    Errors: PlantingError if an edit does not find its text exactly once.
+    """
+    functions = reached(forward, backward)
+    trees = {name: tree_of(function) for name, function in functions.items()}
+    for edit in error.edits:
+        if edit.function not in trees:
+            check_placed(error, edit, None)
+        replaced = Replaced(edit.shipped, edit.planted)
+        edited = replaced.visit(copy.deepcopy(trees[edit.function]))
+        trees[edit.function] = ast.fix_missing_locations(edited)
+        check_placed(error, edit, replaced.places)
+    namespace = {"bessel": bessel, "others": others}
+    for f in functions.values():
+        namespace |= {k: v for k, v in f.__globals__.items() if k not in trees}
+    for tree in trees.values():
+        exec(compile(tree, "<planted>", "exec"), namespace)
+    return namespace[forward.__name__], namespace[backward.__name__]
+
+
+# What planted text may call.
 
 
 def bessel(x, axes: tuple[int, ...]) -> float:
@@ -91,6 +143,9 @@ def bessel(x, axes: tuple[int, ...]) -> float:
 
 def others(x, axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axis for axis in range(x.ndim) if axis not in axes)
+
+
+# Errors that any layer can have: what a right layer returns is spoilt afterwards.
 
 
 def first_changed(backward: Callable, change: Callable) -> Callable:
@@ -121,55 +176,30 @@ def stale(forward: Callable) -> Callable:
 
 
 class Planted(NamedTuple):
+    """A wrong twin of a layer."""
+
     name: str
     forward: Callable
     backward: Callable
-    edits: tuple[tuple[str, str], ...] = ()  # (shipped text, planted text); empty for a wrapper
+    edits: tuple[Edit, ...] = ()  # none where a right result is spoilt
 
 
-def reached(*pair: Callable) -> dict[str, Callable]:
-    """The functions of the pair and every function that they call, directly or not."""
-    found: dict[str, Callable] = {}
-    queue = list(pair)
-    while queue:
-        f = queue.pop()
-        if f.__name__ not in found:
-            found[f.__name__] = f
-            names = (f.__globals__.get(name) for name in f.__code__.co_names)
-            queue += [g for g in names if inspect.isfunction(g)]
-    return found
-
-
-def edited(
-    forward: Callable, backward: Callable, edits: tuple[tuple[str, str], ...]
-) -> tuple[Callable, Callable] | None:
-    """The pair rebuilt from its edited source; None if one of the edits finds no place."""
-    functions = reached(forward, backward)
-    sources = {name: inspect.getsource(f) for name, f in functions.items()}
-    for shipped, planted in edits:
-        if not any(shipped in source for source in sources.values()):
-            return None
-        sources = {name: source.replace(shipped, planted) for name, source in sources.items()}
-    namespace = {"bessel": bessel, "others": others}
-    for f in functions.values():
-        namespace |= {k: v for k, v in f.__globals__.items() if k not in sources}
-    for source in sources.values():
-        exec(source, namespace)
-    return namespace[forward.__name__], namespace[backward.__name__]
-
-
-def planted_errors(forward: Callable, backward: Callable) -> list[Planted]:
-    """Every error of the list that applies to this layer, planted in it.
+def planted_errors(
+    forward: Callable, backward: Callable, plants: tuple[Plant, ...] = ()
+) -> list[Planted]:
+    """A wrong twin for each of the plants, and the four that any layer can have.
 
     `forward` may be a functools.partial that binds keywords; the wrong twins bind them too.
+    Errors: PlantingError if a plant does not find its place; ValueError if two share a name.
     """
+    check_names(plants)
     keywords = forward.keywords if isinstance(forward, partial) else {}
     shipped = forward.func if isinstance(forward, partial) else forward
     twins = []
-    for name, edits in EDITS.items():
-        pair = edited(shipped, backward, edits)
-        if pair:
-            twins.append(Planted(name, partial(pair[0], **keywords), pair[1], edits))
+    for error in plants:
+        wrong_forward, wrong_backward = planted_in(shipped, backward, error)
+        wrong_forward = partial(wrong_forward, **keywords)
+        twins.append(Planted(error.name, wrong_forward, wrong_backward, error.edits))
     return [
         *twins,
         Planted("dx with the wrong sign", forward, first_changed(backward, lambda dx: -dx)),
@@ -177,6 +207,15 @@ def planted_errors(forward: Callable, backward: Callable) -> list[Planted]:
         Planted("one wrong entry of dx", forward, first_changed(backward, one_wrong_entry)),
         Planted("stale cache", partial(stale(shipped), **keywords), backward),
     ]
+
+
+def check_names(plants: tuple[Plant, ...]) -> None:
+    twice = [name for name, times in Counter(p.name for p in plants).items() if times > 1]
+    if twice:
+        raise ValueError(
+            f"expected a name of its own for each planted error, got {twice} more than once; "
+            f"rename them"
+        )
 
 
 class Falsification(NamedTuple):
@@ -207,9 +246,16 @@ def catchers(twin: Planted, args: tuple, options: dict) -> tuple[str, ...]:
     return ()
 
 
-def falsify(forward: Callable, backward: Callable, args: tuple, **options) -> Falsification:
+def falsify(
+    forward: Callable,
+    backward: Callable,
+    args: tuple,
+    *,
+    plants: tuple[Plant, ...] = (),
+    **options,
+) -> Falsification:
     """Put every planted error before every witness. Options are those of `verify.backward`."""
-    twins = planted_errors(forward, backward)
+    twins = planted_errors(forward, backward, plants)
     errors = [twin for twin in twins if has_effect(twin, forward, backward, args)]
     found = [catchers(twin, args, options) for twin in errors]
     caught = np.array([[witness in row for witness in WITNESSES] for row in found])

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -21,14 +21,30 @@ def positional(forward: Callable) -> list[str]:
     return [p.name for p in parameters if p.kind in kinds]
 
 
-def float_keywords(forward: Callable) -> dict[str, float]:
-    """The keyword-only parameters that hold a positive number, as eps does."""
+def keyword_only(forward: Callable) -> dict:
+    """The keyword-only parameters, with the values in use: their defaults, or what
+    functools.partial has bound."""
     parameters = inspect.signature(forward).parameters.values()
     return {
         p.name: p.default
         for p in parameters
-        if p.kind is p.KEYWORD_ONLY and isinstance(p.default, float) and p.default > 0
+        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
     }
+
+
+def varied(forward: Callable) -> dict[str, float]:
+    """eps, where the layer has one above 0: a symbol for the exact witness, 0 for the properties.
+    It is known by its name; another number that a layer takes stays what it is."""
+    return {n: v for n, v in keyword_only(forward).items() if n == "eps" and v > 0}
+
+
+def taken(function: Callable, keywords: dict) -> dict:
+    """Those of the keywords that a function names."""
+    try:
+        names = inspect.signature(function).parameters
+    except ValueError:  # a compiled function may have no signature
+        names = ()
+    return {name: value for name, value in keywords.items() if name in names}
 
 
 def data(forward: Callable) -> dict[str, np.ndarray]:
@@ -43,6 +59,12 @@ def spread(a: np.ndarray) -> float:
     size = float(np.max(np.abs(a)))
     along = [np.sqrt(np.mean(np.var(a, axis=n))) for n in range(a.ndim) if a.shape[n] > 1]
     return min((float(s) for s in along if s > 1e-7 * size), default=size) or 1.0
+
+
+def as_called(reference: Callable, forward: Callable) -> Callable:
+    """The reference, with the keywords in use that it names: its eps is the forward's."""
+    named = taken(reference, keyword_only(forward))
+    return partial(reference, **named) if named else reference
 
 
 @dataclass(frozen=True)
@@ -86,6 +108,10 @@ class Problem:
                 f"keyword parameters with functools.partial"
             )
         return names
+
+    @cached_property
+    def in_torch(self) -> Callable | None:
+        return self.reference and as_called(self.reference, self.forward)
 
     @cached_property
     def y(self) -> np.ndarray:

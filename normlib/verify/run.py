@@ -56,6 +56,7 @@ def backward(
     flat: numeric.Flat | None = None,
     zero: tuple[str, ...] = (),
     reference_twice: bool = True,
+    plants: tuple = (),
 ) -> Verdict:
     """Put a layer before every witness that applies.
 
@@ -63,12 +64,14 @@ def backward(
     keyword parameters are bound by the caller with functools.partial. The upstream gradient
     is drawn from `rng`, always.
 
-    reference: torch's own layer, taking the same arguments as tensors.
+    reference: torch's own layer, taking the same arguments as tensors. If it names keyword
+    parameters of `forward`, such as eps, it is given the values that `forward` uses.
     shapes: small shapes of the arguments, for the exact witness, such as
     ``(((3, 2), (2,), (2,)), ((4, 1), (1,), (1,)))``.
     derivation: the layer derived for every size; flat: the directions in which it is constant.
     zero: the arguments whose gradient is claimed to be identically zero.
     reference_twice: False where the double backward of torch's own layer is wrong.
+    plants: the errors that `falsify` plants; not used here, so that both take the same options.
 
     A witness for which something is missing is named in the verdict as not run.
     Errors: VerificationError if any witness disagrees, with the argument and the worst entry;

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from normlib.verify.derivations import Derivation, N, Shapes, k
-from normlib.verify.problem import as_tuple, data, float_keywords, positional
+from normlib.verify.problem import as_tuple, data, positional, varied
 from normlib.verify.verdict import Check
 
 
@@ -68,11 +68,11 @@ def check_shapes(names: list[str], shapes: Shapes) -> None:
 
 
 def run(forward: Callable, backward: Callable, shapes: Shapes, **keywords) -> Run:
-    """Arguments, then bound arrays, become symbols of these shapes; so do numbers such as eps."""
+    """Arguments, then bound arrays, become symbols of these shapes; eps becomes one too."""
     names = positional(forward)
     every = [*names, *data(forward)]
     arrays = {name: symbols(name, shape) for name, shape in zip(every, shapes, strict=True)}
-    bound = {n: sp.Symbol(n, positive=True) for n in float_keywords(forward)}
+    bound = {n: sp.Symbol(n, positive=True) for n in varied(forward)}
     bound |= {name: arrays[name] for name in data(forward)}
     y, cache = forward(*(arrays[name] for name in names), **bound | keywords)
     dy = symbols("dy", y.shape)
