@@ -1,0 +1,80 @@
+"""The parts of the library depend on each other in one direction only."""
+
+import ast
+
+import pytest
+from project import ROOT
+
+# What each part may import of the library itself; everything may import what stands to its right.
+MAY_IMPORT = {
+    "layers": {"layers"},
+    "verify": {"verify", "html"},
+    "evidence": {"evidence", "verify", "layers"},
+    "claims": {"claims", "html"},
+    "book": {"book", "evidence", "verify", "layers", "html"},
+    "experiments": {"experiments", "evidence", "verify", "layers"},
+}
+NUMPY_ALONE = {"numpy"}  # beside the standard library, for the layers
+
+
+def imported(source):
+    """The full names of what a module imports: `a.b` for `from a import b`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def forbidden(part, source):
+    """What a module of this part imports of the library, and must not."""
+    own = (name.split(".") for name in imported(source) if name.startswith("normlib"))
+    # `from normlib import batch_norm` reaches the layers
+    parts = {p[1] if len(p) > 1 and p[1] in {*MAY_IMPORT, "html"} else "layers" for p in own}
+    return parts - MAY_IMPORT[part]
+
+
+def modules(part):
+    return sorted((ROOT / "normlib" / part).rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_every_arrow_points_one_way(part):
+    assert modules(part)
+    for path in modules(part):
+        found = forbidden(part, path.read_text(encoding="utf-8"))
+        assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
+
+
+def others(source):
+    """What a module imports beside the standard library and this one."""
+    from sys import stdlib_module_names
+
+    return {name.split(".")[0] for name in imported(source)} - stdlib_module_names - {"normlib"}
+
+
+def test_the_layers_need_numpy_alone():
+    for path in modules("layers"):
+        assert others(path.read_text(encoding="utf-8")) <= NUMPY_ALONE, path.name
+
+
+@pytest.mark.parametrize(
+    ("part", "source"),
+    [
+        ("verify", "from normlib.layers.batch import batch_norm"),
+        ("verify", "from normlib import batch_norm"),
+        ("verify", "def late():\n    from normlib import evidence"),
+        ("layers", "import normlib.verify"),
+        ("evidence", "from normlib.experiments import data"),
+        ("claims", "from normlib.book import Source"),
+    ],
+)
+def test_an_arrow_that_points_the_wrong_way_is_seen(part, source):
+    assert forbidden(part, source)
+
+
+def test_another_dependency_of_the_layers_is_seen():
+    assert others("import math\nimport numpy as np\nfrom scipy import special") == {
+        "numpy",
+        "scipy",
+    }
