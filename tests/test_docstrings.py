@@ -170,12 +170,18 @@ def test_the_formulas_of_mean_only_batch_norm_hold():
     np.testing.assert_allclose(scope["dbeta"].ravel(), dbeta, atol=1e-12)
 
 
-def test_a_wrong_formula_is_seen():
-    wrong = entry(normlib.batch_norm).formula.replace("+ eps", "- eps")
-    assert translated(wrong)["xhat"] == "(x - mean) / sqrt(var - eps)"
-    scope = moments(X, BATCH) | {"x": X, "eps": EPS, "sqrt": np.sqrt}
-    xhat = eval(translated(wrong)["xhat"], {}, scope)
-    assert np.abs(xhat - normlib.standardize(X, axes=BATCH, eps=EPS)[0]).max() > 1e-2
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("+ eps", "- eps"), ("gamma · xhat + beta", "gamma · x + beta")]
+)
+def test_a_wrong_formula_in_a_docstring_is_seen(right, wrong):
+    def misprinted():
+        pass
+
+    misprinted.__doc__ = normlib.batch_norm.__doc__.replace(right, wrong)
+    known = {"x": X, "gamma": channel(GAMMA), "beta": channel(BETA), "eps": EPS}
+    scope = evaluated(misprinted, BATCH, **known, **moments(X, BATCH))
+    y, _ = normlib.batch_norm(X, GAMMA, BETA, eps=EPS)
+    assert np.abs(scope["y"] - y).max() > 1e-2
 
 
 @pytest.mark.parametrize("name", normlib.__all__)

@@ -17,12 +17,12 @@ class GroupNormCache(NamedTuple):
 def check_groups(x: Array, groups: int) -> None:
     if not isinstance(groups, int) or isinstance(groups, bool) or groups < 1:
         raise ValueError(
-            f"groups must be a whole number of at least 1, but {groups!r} came; "
+            f"groups must be a whole number of at least 1, but got {groups!r}; "
             f"1 takes all channels together, C each alone"
         )
     if x.shape[1] % groups:
         raise ValueError(
-            f"groups must divide the number of channels of x {tuple(x.shape)}, but {groups} came; "
+            f"groups must divide the number of channels of x {tuple(x.shape)}, but got {groups}; "
             f"try one of {[g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]}"
         )
 

@@ -2,7 +2,7 @@
 
 The guard is duck-typed: anything with a shape and a dtype passes, so that arrays of
 SymPy symbols, complex arrays and torch tensors do. Each message says what was expected,
-what came, and the likely mend.
+what it got, and the likely fix.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def has_fractions(dtype: Any) -> bool:
 def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):
         raise ValueError(
-            f"{name} must be an array, but a {type(x).__name__} came; "
+            f"{name} must be an array, but got a {type(x).__name__}; "
             f"try numpy.asarray({name}, dtype=float)"
         )
     if not has_fractions(x.dtype):
@@ -30,7 +30,7 @@ def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None
         )
     if x.ndim < min_ndim:
         raise ValueError(
-            f"{name} must have the shape {form}, but {tuple(x.shape)} came; "
+            f"{name} must have the shape {form}, but got {tuple(x.shape)}; "
             f"a single sample needs a leading axis: {name}[None]"
         )
 
@@ -39,7 +39,7 @@ def check_shape(name: str, x: Any, shape: tuple[int, ...], why: str) -> None:
     check_array(name, x)
     if tuple(x.shape) != tuple(shape):
         raise ValueError(
-            f"{name} must have the shape {tuple(shape)}, {why}, but {tuple(x.shape)} came; "
+            f"{name} must have the shape {tuple(shape)}, {why}, but got {tuple(x.shape)}; "
             f"check the order of the arguments, or reshape {name}"
         )
 
@@ -51,8 +51,8 @@ def check_like(name: str, x: Any, like: Any) -> None:
 def check_cache(cache: Any, kind: type) -> None:
     if not isinstance(cache, kind):
         raise ValueError(
-            f"cache must be the {kind.__name__} that the forward pass returned, but a "
-            f"{type(cache).__name__} came; pass (dy, cache) in this order"
+            f"cache must be the {kind.__name__} that the forward pass returned, but got a "
+            f"{type(cache).__name__}; pass (dy, cache) in this order"
         )
 
 
@@ -60,18 +60,18 @@ def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
     given = axes if isinstance(axes, (tuple, list)) else (axes,)
     if any(isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) for axis in given):
         raise ValueError(
-            f"axes must be an integer or a tuple of them, but {axes!r} came; "
+            f"axes must be an integer or a tuple of them, but got {axes!r}; "
             f"try axes={tuple(range(x.ndim))}"
         )
     axes = tuple(int(axis) for axis in given)
     if not axes or any(not -x.ndim <= axis < x.ndim for axis in axes):
         raise ValueError(
             f"axes must name at least one axis of x, whose shape is {tuple(x.shape)}, "
-            f"but {axes} came; axes run from {-x.ndim} to {x.ndim - 1}"
+            f"but got {axes}; axes run from {-x.ndim} to {x.ndim - 1}"
         )
     axes = tuple(axis % x.ndim for axis in axes)
     if len(set(axes)) < len(axes):
-        raise ValueError(f"axes must differ from each other, but {axes} came; name each once")
+        raise ValueError(f"axes must differ from each other, but got {axes}; name each once")
     if any(x.shape[axis] == 0 for axis in axes):
         raise ValueError(
             f"x must have at least one value along the axes {axes}, but its shape is "
@@ -84,13 +84,13 @@ def check_number(name: str, value: Any, low: float, high: float = float("inf")) 
     """A real number is checked, and made a plain float; a symbol or a tensor passes."""
     if isinstance(value, bool) or value is None or hasattr(value, "__len__"):
         raise ValueError(
-            f"{name} must be a number, but {value!r} came; give a single float, such as 1e-5"
+            f"{name} must be a number, but got {value!r}; give a single float, such as 1e-5"
         )
     if not isinstance(value, (int, float, np.number)):
         return value
     if not low <= value <= high or value == float("inf"):
         raise ValueError(
-            f"{name} must lie between {low} and {high}, but {value} came; check its sign and "
+            f"{name} must lie between {low} and {high}, but got {value}; check its sign and "
             f"the order of the arguments"
         )
     return float(value)  # a numpy.float64 would turn float32 results into float64

@@ -68,7 +68,7 @@ def check_fraction(fraction: Any) -> Fraction:
     """Of a float the decimal that it prints is meant: in floats 0.07 · 100 lies above 7."""
     if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < fraction <= 1:
         raise ValueError(
-            f"fraction must be a number above 0 and at most 1, but {fraction!r} came; "
+            f"fraction must be a number above 0 and at most 1, but got {fraction!r}; "
             f"try fraction=1/16, or 1 for all features"
         )
     return Fraction(str(fraction))

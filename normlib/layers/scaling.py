@@ -22,7 +22,7 @@ def check_samples(x: Array) -> None:
     check_array("x", x, min_ndim=2, form="(samples, features)")
     if x.ndim > 2:
         raise ValueError(
-            f"x must have the shape (samples, features), but {tuple(x.shape)} came; "
+            f"x must have the shape (samples, features), but got {tuple(x.shape)}; "
             f"try x.reshape(len(x), -1)"
         )
     check_axes(x, (0,))
@@ -60,7 +60,7 @@ def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
     low, high = (check_number(n, v, -INFINITY) for n, v in (("low", low), ("high", high)))
     if not low < high:
         raise ValueError(
-            f"high must be above low, but low = {low} and high = {high} came; swap them?"
+            f"high must be above low, but got low = {low} and high = {high}; swap them?"
         )
     least, greatest = x.min(axis=0), x.max(axis=0)
     scale = nonzero((greatest - least) / (high - low))
@@ -79,7 +79,7 @@ def apply_scaling(x: Array, scaling: Scaling) -> Array:
     check_array("x", x, min_ndim=2, form="(samples, features)")
     if not isinstance(scaling, Scaling):
         raise ValueError(
-            f"scaling must be a Scaling, but a {type(scaling).__name__} came; "
+            f"scaling must be a Scaling, but got a {type(scaling).__name__}; "
             f"fit one with fit_standard or fit_min_max"
         )
     check_shape("scaling.shift", scaling.shift, x.shape[1:], f"the features of x {tuple(x.shape)}")

@@ -44,7 +44,7 @@ def power_iteration(w: Array, u: Array, v: Array, *, iterations: int = 1) -> tup
     check_pair(w, u, v)
     if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
         raise ValueError(
-            f"iterations must be a whole number of at least 1, but {iterations!r} came; "
+            f"iterations must be a whole number of at least 1, but got {iterations!r}; "
             f"try iterations=1"
         )
     matrix = as_matrix(w)

@@ -20,7 +20,7 @@ class MeanOnlyBatchNormCache(NamedTuple):
 def check_rows(v: Array, squares: Array) -> None:
     if "float" in str(v.dtype) and (squares == 0).any():
         raise ValueError(
-            f"v must have a direction in each of its {v.shape[0]} rows, but a row of zeros came; "
+            f"v must have a direction in each of its {v.shape[0]} rows, but got a row of zeros; "
             f"initialize v at random"
         )
 

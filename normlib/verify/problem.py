@@ -82,20 +82,20 @@ class Problem:
     def __post_init__(self):
         if not isinstance(self.rng, np.random.Generator):
             raise ValueError(
-                f"rng must be a numpy Generator, but {type(self.rng).__name__} came; "
+                f"rng must be a numpy Generator, but got {type(self.rng).__name__}; "
                 f"try numpy.random.default_rng(0)"
             )
         for name, a in zip(self.names, self.args, strict=True):
             if not (isinstance(a, np.ndarray) and a.dtype == np.float64):
-                came = getattr(a, "dtype", type(a).__name__)
+                kind = getattr(a, "dtype", type(a).__name__)
                 raise ValueError(
                     f"{name} must be a NumPy array of float64, for the bounds are calibrated for "
-                    f"it, but {came} came; try numpy.asarray({name}, dtype=float)"
+                    f"it, but got {kind}; try numpy.asarray({name}, dtype=float)"
                 )
         unknown = [name for name in self.zero if name not in self.names]
         if unknown:
             raise ValueError(
-                f"zero must name arguments among {self.names}, but {unknown} came; "
+                f"zero must name arguments among {self.names}, but got {unknown}; "
                 f"write x, not dx, and a tuple: zero=('x',)"
             )
 
@@ -104,7 +104,7 @@ class Problem:
         names = positional(self.forward)
         if len(names) != len(self.args):
             raise ValueError(
-                f"args must hold one array for each of {names}, but {len(self.args)} came; bind "
+                f"args must hold one array for each of {names}, but got {len(self.args)}; bind "
                 f"keyword parameters with functools.partial"
             )
         return names
@@ -118,7 +118,7 @@ class Problem:
         pair = self.forward(*self.args)
         if type(pair) is not tuple or len(pair) != 2:
             raise ValueError(
-                f"forward must return the pair y, cache, but a {type(pair).__name__} came; "
+                f"forward must return the pair y, cache, but got a {type(pair).__name__}; "
                 f"return y, None if backward needs no cache"
             )
         return pair[0]
@@ -139,15 +139,15 @@ class Problem:
         gradients = as_tuple(given)
         if len(gradients) != len(self.args):
             kind = type(given)
-            came = f"{len(gradients)} came" if kind is tuple else f"a {kind.__name__} came"
+            got = str(len(gradients)) if kind is tuple else f"a {kind.__name__}"
             raise ValueError(
                 f"backward must return a tuple with one gradient for each of {self.names}, "
-                f"but {came}; return them in the order of forward's arguments"
+                f"but got {got}; return them in the order of forward's arguments"
             )
         for name, gradient in zip(self.names, gradients, strict=True):
             if not hasattr(gradient, "shape"):
                 raise ValueError(
-                    f"d{name} must be an array, but a {type(gradient).__name__} came; "
+                    f"d{name} must be an array, but got a {type(gradient).__name__}; "
                     f"a gradient that is zero is an array of zeros"
                 )
         return gradients

@@ -62,7 +62,7 @@ class Run(NamedTuple):
 def check_shapes(names: list[str], shapes: Shapes) -> None:
     if len(shapes) != len(names) or not all(isinstance(s, tuple) for s in shapes):
         raise ValueError(
-            f"shapes must hold, in each set, one tuple for each of {names}, but {shapes} came; "
+            f"shapes must hold, in each set, one tuple for each of {names}, but got {shapes}; "
             f"write (((3, 2), (2,), (2,)),) for a single set"
         )
 
