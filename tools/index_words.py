@@ -13,9 +13,16 @@ from sphinx.transforms import SphinxTransform
 
 def functions(package: Path) -> set[str]:
     """The public names of the library, read from its text: building a site must not load it."""
-    tree = ast.parse((package / "layers" / "__init__.py").read_text(encoding="utf-8"))
-    bodies = (node.value for node in tree.body if isinstance(node, ast.Assign))
-    return {name for body in bodies for name in ast.literal_eval(body)}
+    trees = (ast.parse(p.read_text(encoding="utf-8")) for p in (package / "layers").glob("*.py"))
+    return {name for tree in trees for name in public(tree)}
+
+
+def public(tree: ast.Module) -> list[str]:
+    """The names in a module's __all__, if it lists them."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value) if isinstance(node.value, ast.List) else []
+    return []
 
 
 def glossary(page: Path) -> dict[str, str]:

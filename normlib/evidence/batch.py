@@ -75,6 +75,7 @@ BATCH_NORM = Case(
     shapes=lambda: (training((3, 2)), training((2, 1, 2))),
     flat=lambda: centred(over_channels),
     plants=(*PLANTS, *affine("batch_norm_backward")),
+    errors=16,
     arguments=training,
     examples=tuple(
         map(training, [(4, 3), (9, 1), (4, 3, 5), (1, 3, 5), (2, 3, 1, 4), (2, 3, 2, 1, 2)])
@@ -111,6 +112,7 @@ INFERENCE = Case(
             "-summed(dx * xhat * rstd, axes)",
         ),
     ),
+    errors=9,
     arguments=inference,
     examples=tuple(map(inference, [(4, 3), (1, 3), (2, 3, 4), (1, 2, 3, 2)])),
     forms=("matrix",),

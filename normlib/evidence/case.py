@@ -56,6 +56,7 @@ class Case:
     shapes: Callable[..., tuple[Shapes, ...]]  # small shapes for the exact witness
     flat: Callable[..., Flat]
     plants: tuple[Plant, ...]
+    errors: int  # how many planted errors change something: counted, so that none drops out unseen
     arguments: Callable[..., Shapes]  # the shapes of all arguments, for a shape of the first
     examples: tuple[Shapes, ...]  # the shapes that tests try, the first of them a plain one
     forms: tuple[str, ...]  # what the layer is made for: "matrix", "images", or both

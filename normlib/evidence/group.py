@@ -57,6 +57,7 @@ GROUP_NORM = Case(
     shapes=group_shapes,
     flat=over_groups,
     plants=(*PLANTS, *affine("group_norm_backward")),
+    errors=16,
     arguments=arguments,
     examples=tuple(
         map(arguments, [(3, 4, 5), (2, 4), (1, 6, 2, 3), (2, 2, 1, 2, 3), (2, 4, 1, 1)])
@@ -73,6 +74,7 @@ INSTANCE_NORM = Case(
     shapes=lambda: (arguments((2, 2, 3)), arguments((1, 1, 2, 2))),
     flat=lambda: centred(over_positions),
     plants=(*PLANTS, *affine("group_norm_backward")),  # it calls group norm
+    errors=16,
     arguments=arguments,
     examples=tuple(map(arguments, [(2, 3, 4), (1, 1, 5), (2, 3, 2, 2), (2, 3, 2, 1, 2)])),
     forms=("images",),

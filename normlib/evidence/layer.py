@@ -54,6 +54,7 @@ LAYER_NORM = Case(
     shapes=lambda: (arguments((2, 3)), arguments((1, 2, 2), 2)),
     flat=lambda: centred(over_features),
     plants=(*PLANTS, *affine("layer_norm_backward")),
+    errors=16,
     arguments=arguments,
     examples=(
         arguments((4, 5)),

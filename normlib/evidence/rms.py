@@ -85,6 +85,7 @@ RMS_NORM = Case(
     flat=along_x,
     # those of a mean change nothing here, and `falsify` says so
     plants=(*PLANTS, gain_forgotten("rms_norm_backward"), transposed_sum("rms_norm_backward")),
+    errors=11,
     arguments=arguments,
     examples=(
         arguments((4, 5)),
@@ -147,6 +148,7 @@ PARTIAL_RMS_NORM = Case(
             ),
         ),
     ),
+    errors=12,
     arguments=arguments,
     examples=tuple(map(arguments, [(4, 6), (5,), (4, 1), (2, 3, 5), (2, 1, 2, 7)])),
     forms=("matrix",),

@@ -71,6 +71,7 @@ SPECTRAL_NORM = Case(
             ),
         ),
     ),
+    errors=8,
     arguments=lambda w: (w,),
     examples=tuple((w,) for w in [(4, 5), (1, 5), (5, 1), (4, 3, 2), (4, 3, 2, 2)]),
     forms=("matrix",),

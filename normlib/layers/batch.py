@@ -14,6 +14,14 @@ from normlib.layers.core import (
 from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_number
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
+__all__ = [
+    "batch_norm",
+    "batch_norm_backward",
+    "batch_norm_inference",
+    "batch_norm_inference_backward",
+    "update_running",
+]
+
 
 class BatchNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat (N, C, *spatial), rstd (1, C, 1, ...)

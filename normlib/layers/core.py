@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from normlib.layers.guard import check_array, check_axes, check_cache, check_eps, check_like
 
+__all__ = ["standardize", "standardize_backward"]
+
 Array = Any  # a NumPy array (float, complex or of SymPy objects) or a torch tensor
 
 

@@ -7,6 +7,8 @@ from normlib.layers.core import Array, StandardizeCache, standardize, standardiz
 from normlib.layers.guard import check_cache, check_shape
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
+__all__ = ["group_norm", "group_norm_backward", "instance_norm", "instance_norm_backward"]
+
 
 class GroupNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat (N, groups, values), rstd (N, groups, 1)

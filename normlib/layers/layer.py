@@ -6,6 +6,8 @@ from normlib.layers.core import Array, StandardizeCache, standardize, standardiz
 from normlib.layers.guard import check_cache, check_like, check_shape
 from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
+__all__ = ["layer_norm", "layer_norm_backward"]
+
 
 class LayerNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes

@@ -18,6 +18,8 @@ from normlib.layers.core import (
 from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_shape
 from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
+__all__ = ["partial_rms_norm", "partial_rms_norm_backward", "rms_norm", "rms_norm_backward"]
+
 
 class RMSNormCache(NamedTuple):
     standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from normlib.layers.core import Array, average, centered, location
 from normlib.layers.guard import check_array, check_axes, check_number, check_shape
 
+__all__ = ["apply_scaling", "fit_min_max", "fit_standard"]
+
 INFINITY = float("inf")
 
 

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from normlib.layers.core import Array
 from normlib.layers.guard import check_array, check_cache, check_like, check_shape
 
+__all__ = ["power_iteration", "spectral_norm", "spectral_norm_backward"]
+
 
 class SpectralNormCache(NamedTuple):
     wbar: Array  # w / sigma, (out, *rest)

@@ -6,6 +6,13 @@ from normlib.layers.core import Array, average, centered, summed
 from normlib.layers.guard import check_array, check_axes, check_cache, check_like, check_shape
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
+__all__ = [
+    "mean_only_batch_norm",
+    "mean_only_batch_norm_backward",
+    "weight_norm",
+    "weight_norm_backward",
+]
+
 
 class WeightNormCache(NamedTuple):
     direction: Array  # v / |v|, (out, *rest)
