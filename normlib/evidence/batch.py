@@ -12,6 +12,7 @@ from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, averaged, centred, over_channels, transposed_sum
 from normlib.verify.derivations import (
     MEAN,
+    STANDARDIZED,
     VARIANCE,
     Derivation,
     Shapes,
@@ -20,9 +21,8 @@ from normlib.verify.derivations import (
     eps,
     gamma,
     k,
-    mu,
-    var,
     x,
+    xhat,
 )
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import plant
@@ -32,10 +32,11 @@ def derive_batch_norm() -> Derivation:
     """One channel: N values, one gamma, one beta (Ioffe and Szegedy 2015, Algorithm 1)."""
 
     def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[0] * (x[j] - mu) / sp.sqrt(var + eps) + beta[0]
+        return gamma[0] * xhat[j] + beta[0]
 
     variables = {"x": x[k], "gamma": gamma[0], "beta": beta[0]}
-    return derive(y, (MEAN, VARIANCE), variables, lambda n: ((n, 1), (1,), (1,)))
+    stages = MEAN, VARIANCE, STANDARDIZED
+    return derive(y, stages, variables, lambda n: ((n, 1), (1,), (1,)))
 
 
 def derive_inference() -> Derivation:

@@ -16,13 +16,14 @@ N, K = sp.symbols("N K", integer=True, positive=True)  # all entries; the first 
 i = sp.Symbol("i", integer=True, nonnegative=True)  # runs through a sum
 k = sp.Symbol("k", integer=True, nonnegative=True)  # the entry that is meant
 eps, mu, var, ms = sp.symbols("eps mu var ms", positive=True)
-x, dy, gamma, beta = map(sp.IndexedBase, ("x", "dy", "gamma", "beta"))
+x, xhat, dy, gamma, beta = map(sp.IndexedBase, ("x", "xhat", "dy", "gamma", "beta"))
 
 
 class Stage(NamedTuple):
-    """One node of the computational graph: a symbol, and what it stands for."""
+    """One node of the computational graph: a symbol, and what it stands for. One value for each
+    entry of x is written with an index: xhat[i]."""
 
-    symbol: sp.Symbol
+    symbol: sp.Expr
     definition: sp.Expr
 
 
@@ -56,8 +57,27 @@ def expanded(expr: sp.Expr) -> sp.Expr:
     return sp.expand(expr.replace(sp.Sum, split))
 
 
-def adjoint(symbol: sp.Symbol) -> sp.Symbol:
+def adjoint(symbol: sp.Expr) -> sp.Expr:
+    """What stands for the derivative of the loss: dmu for mu, dxhat[i] for xhat[i]."""
+    if isinstance(symbol, sp.Indexed):
+        return sp.IndexedBase(f"d{symbol.base}")[symbol.indices]
     return sp.Symbol(f"d{symbol}")
+
+
+def entry(symbol: sp.Expr) -> sp.Expr:
+    """Of a stage with an index, the entry k."""
+    return symbol.subs(i, k)
+
+
+def instead(expr: sp.Expr, symbol: sp.Expr, value: sp.Expr) -> sp.Expr:
+    """`value` in place of a symbol; of an indexed one, xhat[i], wherever it has an index."""
+    if not isinstance(symbol, sp.Indexed):
+        return expr.subs(symbol, value)
+    (index,) = symbol.indices
+    return expr.replace(
+        lambda e: isinstance(e, sp.Indexed) and e.base == symbol.base,
+        lambda e: value.subs(index, e.indices[0]),
+    )
 
 
 def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
@@ -73,14 +93,20 @@ def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
     )
 
 
+def pulled(stage: Stage) -> sp.Expr:
+    """The part of the loss that runs through a stage, with its adjoint held fixed."""
+    term = adjoint(stage.symbol) * stage.definition
+    return total(term) if isinstance(stage.symbol, sp.Indexed) else term
+
+
 def chain_rule(loss: sp.Expr, stages: tuple[Stage, ...], variables: list[sp.Expr]) -> dict:
     """Backpropagation: the adjoint of each stage, from the last to the first, then of each
     variable. A term for every later stage in which the symbol stands."""
     adjoints: dict[sp.Expr, sp.Expr] = {}
-    for symbol in [*(stage.symbol for stage in reversed(stages)), *variables]:
-        later = [stage for stage in stages if stage.symbol in adjoints]
+    for symbol in [*(entry(stage.symbol) for stage in reversed(stages)), *variables]:
+        later = [stage for stage in stages if entry(stage.symbol) in adjoints]
         adjoints[symbol] = derivative(loss, symbol) + sum(
-            adjoint(stage.symbol) * derivative(stage.definition, symbol) for stage in later
+            derivative(pulled(stage), symbol) for stage in later
         )
     return adjoints
 
@@ -88,9 +114,10 @@ def chain_rule(loss: sp.Expr, stages: tuple[Stage, ...], variables: list[sp.Expr
 def written_out(expr: sp.Expr, stages: tuple[Stage, ...], adjoints: dict) -> sp.Expr:
     """Without intermediate symbols: adjoints first, then the statistics they are made of."""
     for stage in stages:
-        expr = expr.subs(adjoint(stage.symbol), adjoints[stage.symbol])
+        symbol = entry(stage.symbol)
+        expr = instead(expr, adjoint(symbol), adjoints[symbol])
     for stage in reversed(stages):
-        expr = expr.subs(stage.symbol, stage.definition)
+        expr = instead(expr, stage.symbol, stage.definition)
     return expr
 
 
@@ -116,3 +143,4 @@ def derive(
 MEAN = Stage(mu, total(x[i]) / N)
 VARIANCE = Stage(var, total((x[i] - mu) ** 2) / N)
 MEAN_SQUARE = Stage(ms, total(x[i] ** 2) / N)
+STANDARDIZED = Stage(xhat[i], (x[i] - mu) / sp.sqrt(var + eps))

@@ -1,0 +1,80 @@
+"""The shipped code on a page: its source, its docstrings, and all formulas on one sheet."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Source:
+    """The source of shipped functions, as a highlighted block. Its text is compared in CI, so
+    that a page cannot show code that is no longer the shipped one."""
+
+    def __init__(self, *functions: Callable):
+        self.text = "\n\n".join(inspect.getsource(f).rstrip() for f in functions)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_markdown_(self) -> str:
+        return f"```python\n{self.text}\n```"
+
+
+class Entry(NamedTuple):
+    """What the docstring of a public function says, in parts."""
+
+    name: str
+    signature: str
+    summary: str
+    formula: str  # the paragraph after the summary
+    text: list[str]
+    shapes: str
+    errors: str
+    source: str
+
+
+def entry(function: Callable) -> Entry:
+    """A docstring taken apart: a summary, a formula, free text, then Shapes, Errors and Source."""
+    summary, formula, *text, last = inspect.getdoc(function).split("\n\n")
+    found = re.fullmatch(r"Shapes: (.*?)\.?\s+Errors: (.*?)\s+Source: (.*)", last, re.DOTALL)
+    if not found or not re.search("[=←]", formula):
+        raise ValueError(
+            f"the docstring of {function.__name__} must hold a summary, a formula, and at its end "
+            f"a paragraph of the lines Shapes, Errors and Source, in this order"
+        )
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    signature = signature.replace(parameters=bare, return_annotation=signature.empty)
+    parts = (" ".join(part.split()) for part in found.groups())
+    return Entry(function.__name__, str(signature), summary, formula, text, *parts)
+
+
+class Reference(Source):
+    """The docstrings of functions, as a page to look things up in."""
+
+    def __init__(self, *functions: Callable):
+        self.entries = [entry(f) for f in functions]
+        self.text = "\n".join(map(str, self.entries))
+
+    def _repr_markdown_(self) -> str:
+        return "\n\n".join(map(described, self.entries))
+
+
+class CheatSheet(Reference):
+    """Formulas and shapes alone, a row a function."""
+
+    def _repr_markdown_(self) -> str:
+        rows = [f"| `{e.name}` | {parts(e.formula)}<br>{e.shapes} |" for e in self.entries]
+        return "\n".join(["| function | formula, and shapes |", "|---|---|", *rows])
+
+
+def described(e: Entry) -> str:
+    head = [f"**`{e.name}{e.signature}`**", e.summary, f"```text\n{e.formula}\n```", *e.text]
+    tail = [f"*Shapes.* {e.shapes}.", f"*Errors.* {e.errors}", f"*Source.* {e.source}"]
+    return "\n\n".join([*head, *tail])
+
+
+def parts(formula: str) -> str:
+    """Each part of a formula on a line of its own, for a cell of a table, which a bar would end."""
+    lines = re.split(r",\s{3}|,?\n", formula)
+    return "<br>".join(f"`{line.strip()}`" for line in lines).replace("|", "\\|")

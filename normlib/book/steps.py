@@ -1,0 +1,204 @@
+"""A derivation on the page: what is shown is what was checked.
+
+An equation is entered as a SymPy expression, arranged as a textbook writes it, and independently of
+the derivation. The same object is rendered and compared: a slip of the pen cannot reach the page.
+"""
+
+from typing import NamedTuple
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
+
+from normlib.verify.derivations import (
+    Derivation,
+    N,
+    Stage,
+    adjoint,
+    entry,
+    expanded,
+    instead,
+    total,
+)
+
+# The letters of the book for the names of the code.
+LETTERS = {
+    "beta": r"\beta",
+    "eps": r"\varepsilon",
+    "gamma": r"\gamma",
+    "mu": r"\mu",
+    "sigma": r"\sigma",
+    "var": r"\sigma^{2}",
+    "xhat": r"\hat{x}",
+}
+
+
+class StepError(AssertionError):
+    """What was entered is not what was derived."""
+
+
+class Mean(sp.Expr):
+    """1/N times a sum over i, printed as that."""
+
+    @property
+    def summand(self) -> sp.Expr:
+        return self.args[0]
+
+    def doit(self, **hints) -> sp.Expr:
+        return total(self.summand) / N
+
+
+def mean(summand: sp.Expr) -> Mean:
+    return Mean(summand)
+
+
+def letter(name: str) -> str:
+    if name in LETTERS:
+        return LETTERS[name]
+    if len(name) > 1 and name[0] == "d":  # dx, dvar: a derivative of the loss
+        return rf"\mathrm{{d}}{letter(name[1:])}"
+    return name
+
+
+class Textbook(LatexPrinter):
+    """In the order in which an expression was entered, with the letters of the book. A parameter
+    of a single channel, gamma[0], is written without its index."""
+
+    def __init__(self):
+        super().__init__({"order": "none"})
+
+    def _print_Symbol(self, symbol: sp.Symbol, style: str = "plain") -> str:
+        return letter(symbol.name)
+
+    def _print_Indexed(self, indexed: sp.Indexed) -> str:
+        (index,) = indexed.indices
+        name = letter(str(indexed.base))
+        return name if index == 0 else f"{name}_{{{self._print(index)}}}"
+
+    def summed(self, summand: sp.Expr) -> str:
+        factors = [summand] if isinstance(summand, sp.Add) else sp.Mul.make_args(summand)
+        level = PRECEDENCE["Mul"]
+        return rf"\sum_{{i}} {' '.join(self.parenthesize(f, level) for f in factors)}"
+
+    def _print_Mul(self, product: sp.Mul) -> str:
+        """A sum stands behind the fraction, not in it."""
+        sums = [f for f in product.args if isinstance(f, sp.Sum | Mean)]
+        others = [f for f in product.args if f not in sums]
+        if not sums or not others:
+            return super()._print_Mul(product)
+        before = super()._print_Mul(sp.Mul(*others, evaluate=False)) if others != [-1] else "-"
+        return " ".join([before, *map(self._print, sums)])
+
+    def _print_Sum(self, sum_: sp.Sum) -> str:
+        return self.summed(sum_.function)
+
+    def _print_Mean(self, mean_: Mean) -> str:
+        return rf"\frac{{1}}{{N}} {self.summed(mean_.summand)}"
+
+
+def parts(kind: type, expr: sp.Expr) -> list[sp.Expr]:
+    """The terms of nested sums, or the factors of nested products, in their order."""
+    if not isinstance(expr, kind):
+        return [expr]
+    return [part for arg in expr.args for part in parts(kind, arg)]
+
+
+def flat(expr: sp.Expr) -> sp.Expr:
+    """Without the brackets that entering term by term leaves: (a + b) + c is a + b + c. Of a
+    product the numbers go to the front, as one."""
+    if isinstance(expr, sp.Add):
+        return sp.Add(*map(flat, parts(sp.Add, expr)), evaluate=False)
+    if isinstance(expr, sp.Mul):
+        factors = [flat(factor) for factor in parts(sp.Mul, expr)]
+        number = sp.prod(f for f in factors if f.is_Number)
+        others = [f for f in factors if not f.is_Number]
+        return sp.Mul(*[number] * (number != 1 or not others), *others, evaluate=False)
+    return expr.func(*map(flat, expr.args)) if expr.args else expr
+
+
+def latex(expr: sp.Expr) -> str:
+    return Textbook().doprint(flat(expr))
+
+
+def evaluated(expr: sp.Expr) -> sp.Expr:
+    """The same expression as SymPy arranges it."""
+    if not expr.args:
+        return expr
+    rebuilt = expr.func(*map(evaluated, expr.args))
+    return rebuilt.doit() if isinstance(rebuilt, Mean) else rebuilt
+
+
+class Shown(NamedTuple):
+    """One displayed equation: its left side, and one or more right sides, all equal."""
+
+    left: str
+    right: tuple[sp.Expr, ...]
+
+    def __repr__(self) -> str:
+        return " = ".join([self.left, *map(str, map(evaluated, self.right))])
+
+    def _repr_latex_(self) -> str:
+        return "$$" + " = ".join([self.left, *map(latex, self.right)]) + "$$"
+
+
+class Steps:
+    """The equations of one derivation, shown one after the other.
+
+    `short` holds abbreviations, such as r for 1/√(var + eps): symbols that the equations may use,
+    and what they stand for.
+    """
+
+    def __init__(self, derivation: Derivation, short: dict[sp.Symbol, sp.Expr] | None = None):
+        self.derivation, self.short = derivation, short or {}
+        self.facts = facts(derivation.stages)
+
+    def abbreviation(self, symbol: sp.Symbol) -> Shown:
+        """What an abbreviation stands for."""
+        return Shown(latex(symbol), (self.short[symbol],))
+
+    def definition(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
+        """A stage of the forward pass."""
+        stages = {stage.symbol: stage.definition for stage in self.derivation.stages}
+        return self.checked(entry(symbol), right, entry(stages[symbol]))
+
+    def output(self, *right: sp.Expr) -> Shown:
+        """y, in the symbols of the stages."""
+        return self.checked(sp.IndexedBase("y")[sp.Symbol("k")], right, self.derivation.y)
+
+    def gradient(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
+        """The derivative of the loss with respect to a stage or a variable."""
+        return self.checked(adjoint(symbol), right, self.derivation.adjoints[symbol])
+
+    def checked(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
+        for form in right:
+            if not self.equal(evaluated(form), derived):
+                raise StepError(
+                    f"the equation for {left} is not what was derived: expected an expression "
+                    f"equal to {derived}, got {evaluated(form)}; correct the one that is wrong"
+                )
+        return Shown(latex(left), right)
+
+    def equal(self, one: sp.Expr, other: sp.Expr) -> bool:
+        """For every N and every eps: their difference, without abbreviations and adjoints, is 0
+        once the sums that define the statistics are replaced by these."""
+        difference = (one - other).subs(self.short)
+        for stage in self.derivation.stages:
+            symbol = entry(stage.symbol)
+            difference = instead(difference, adjoint(symbol), self.derivation.adjoints[symbol])
+        for stage in reversed(self.derivation.stages):
+            if isinstance(stage.symbol, sp.Indexed):
+                difference = instead(difference, stage.symbol, stage.definition)
+        difference = expanded(difference.subs(self.short))
+        return sp.expand(sp.numer(sp.together(difference.subs(self.facts)))) == 0
+
+
+def facts(stages: tuple[Stage, ...]) -> dict[sp.Sum, sp.Expr]:
+    """The sums that define a statistic, by the statistic: sum of x is N mu."""
+    found: dict[sp.Sum, sp.Expr] = {}
+    for symbol, definition in stages:
+        if isinstance(symbol, sp.Indexed):
+            continue
+        equation = expanded(definition).subs(found) - symbol
+        for unknown in equation.atoms(sp.Sum):
+            found[unknown] = sp.expand(sp.solve(equation, unknown)[0])
+    return found
