@@ -64,7 +64,7 @@ class Ledger:
             " ".join([f"{self.sources[key]}, {at}", *(f"“{word}”" for word in at.scope)])
             for key, at in c.at.items()
         ]
-        return "; ".join(places) + (f" · {c.evidence}" if c.evidence else "")
+        return "; ".join(places) + (f" · decided by {c.evidence}" if c.evidence else "")
 
     def decided_in(self, c: Claim) -> str:
         if not c.page:
