@@ -174,7 +174,7 @@ def check_id(where: str, entry: dict, prefix: str) -> None:
 
 
 def check_run(where: str, entry: dict) -> None:
-    """Refuse an experiment whose set-up cannot be found, or whose seeds are not told."""
+    """Refuse an experiment whose set-up cannot be found, or that does not name its seeds."""
     setup, seeds = entry.get("setup"), entry.get("seeds", ())
     if not re.fullmatch(r"[0-9a-f]{7,40}", str(setup)):
         refuse(where, "setup = a commit", repr(setup), "name the commit that holds the set-up")
