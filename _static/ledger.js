@@ -11,6 +11,7 @@ document.addEventListener("DOMContentLoaded", () => {
     "said by": (row) => row.dataset.sources.split("|"), // the text shows the lines as well
     verdict: (row) => [text(row, column("verdict"))],
     "decided in": (row) => [text(row, column("decided in"))],
+    "decided by": (row) => [row.dataset.evidence].filter(Boolean),
   };
 
   const bar = document.createElement("form");

@@ -4,10 +4,11 @@ import ast
 from typing import NamedTuple
 
 from hygiene import code, texts
+from project import ROOT, run
 
 from normlib.claims import OPEN, Claim
 
-MEASURED = ("given", "planted", "inside", "outside")
+MEASURED = ("given", "planted", "beyond", "inside", "outside", "interval")
 
 
 class Call(NamedTuple):
@@ -64,11 +65,17 @@ def bindings(notebook):
     return bound
 
 
+def is_constant(expression: ast.expr):
+    return isinstance(getattr(expression, "operand", expression), ast.Constant)  # 1, or -1
+
+
 def written_down(expression: ast.expr, bound):
     """Whether a number or a text is meant, rather than something that was measured."""
     if isinstance(expression, ast.Name):
         values = bound.get(expression.id, [])
-        return bool(values) and all(isinstance(value, ast.Constant) for value in values)
+        return bool(values) and all(map(is_constant, values))
+    if isinstance(expression, ast.Tuple | ast.List):
+        return all(written_down(part, bound) for part in expression.elts)
     return not any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(expression))
 
 
@@ -86,3 +93,19 @@ def problems(claims: dict[str, Claim], notebooks: dict):
     found = [call for page in by_page.values() for call in page]
     lines = [line for rule in (undecided, unregistered, unshown) for line in rule(claims, found)]
     return lines + [line for page, nb in notebooks.items() for line in literals(nb, by_page[page])]
+
+
+def dead_ends(published: list[str], current: set[str], retired: dict[str, list[str]]):
+    """Return the published addresses that lead to no entry, not even by way of others."""
+    good = set(current)
+    for _ in retired:  # an entry that took the place of another may have been replaced as well
+        good |= {old for old, new in retired.items() if new and set(new) <= good}
+    return [address for address in published if address not in good]
+
+
+def committed(path):
+    """Return the text of a file at every commit that changed it, none where there is no history."""
+    commits = run("git", "log", "--format=%H", "--", path).stdout.split()
+    name = path.relative_to(ROOT).as_posix()
+    found = (run("git", "show", f"{commit}:{name}") for commit in commits)
+    return [shown.stdout for shown in found if shown.returncode == 0]

@@ -2,14 +2,23 @@
 
 from normlib.claims.decision import Decision, LedgerError, decide, verdict
 from normlib.claims.entries import (
+    COMPUTATION,
     CONDITIONS,
+    EVIDENCE,
+    EXPERIMENT,
     FALSE,
     HOLDS,
+    LIMIT,
     OPEN,
+    PROOF,
+    UNDECIDED,
+    VERDICTS,
     Claim,
+    Lines,
+    Passage,
     Register,
     Slip,
     read,
     register,
 )
-from normlib.claims.tables import Errata, Ledger
+from normlib.claims.tables import Errata, Ledger, Slips

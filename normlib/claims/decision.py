@@ -10,44 +10,78 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from normlib.claims.entries import CONDITIONS, FALSE, HOLDS, Claim, register
+from normlib.claims.entries import (
+    CONDITIONS,
+    FALSE,
+    FOLDER,
+    HOLDS,
+    LIMIT,
+    UNDECIDED,
+    Claim,
+    register,
+)
+
+# What a judgement is put to, and what its answers there amount to. The first two answers differ.
+OUTCOMES = {
+    ("given", "planted"): {(True, False): HOLDS, (False, True): FALSE},
+    ("given", "planted", "beyond"): {(True, False, False): LIMIT},
+    ("inside", "outside"): {(True, False): CONDITIONS},
+    ("low", "high"): {(True, False): UNDECIDED, (False, True): UNDECIDED},
+}
 
 
 class LedgerError(AssertionError):
     """What a page computed is not what the register says."""
 
 
+def ends(interval: Any) -> dict[str, float]:
+    """The ends of an interval; an infinite one would leave everything undecided."""
+    low, high = interval if np.shape(interval) == (2,) else (np.nan, np.nan)
+    if not (np.isfinite([low, high]).all() and low <= high):
+        raise ValueError(
+            f"interval: expected two finite numbers, the lower one first, got {interval!r}; try "
+            f"the ends of a confidence interval of the effect"
+        )
+    return {"low": low, "high": high}
+
+
+def answer(holds: Callable[[Any], bool], name: str, value: Any) -> bool:
+    """What the judgement says of one measurement."""
+    if isinstance(value, bool | np.bool_):
+        raise ValueError(
+            f"{name}: expected what was measured, got {value}; let the function judge it"
+        )
+    said = holds(value)
+    if not isinstance(said, bool | np.bool_):
+        raise ValueError(
+            f"{name}: expected True or False from the judgement, got a {type(said).__name__}; try "
+            f".all() or bool(…)"
+        )
+    return bool(said)
+
+
 def verdict(holds: Callable[[Any], bool], **measured: Any) -> str:
     """The verdict that a judgement reaches on what was measured; `decide` says on what.
 
-    Errors: ValueError for something else than the two pairs, or a judgement given as such;
-    LedgerError if the judgement cannot tell the planted case from the given one.
+    Errors: ValueError for other arguments than those of `decide`, or a judgement given as one;
+    LedgerError if the judgement says the same of the first two cases.
     """
-    if set(measured) not in ({"given", "planted"}, {"inside", "outside"}):
+    cases = ends(measured["interval"]) if set(measured) == {"interval"} else measured
+    kind = next((names for names in OUTCOMES if set(names) == set(cases)), None)
+    if kind is None:
         raise ValueError(
-            f"decide takes given= and planted=, or for a claim that needs conditions inside= and "
-            f"outside=, but {sorted(measured)} came"
+            f"decide: expected given= and planted= (and beyond= for a limit), or inside= and "
+            f"outside=, or interval=, got {sorted(measured)}; choose one of these"
         )
-    said = {}
-    for name, value in measured.items():
-        if isinstance(value, bool | np.bool_):
-            raise ValueError(
-                f"{name} must be what was measured, but {value} came; let the function judge it"
-            )
-        said[name] = holds(value)
-        if not isinstance(said[name], bool | np.bool_):
-            raise ValueError(
-                f"the judgement must return True or False, but on {name} it returned a "
-                f"{type(said[name]).__name__}; try .all() or bool(…)"
-            )
-    first, second = map(bool, said.values())
-    if first == second:
+    said = tuple(answer(holds, name, cases[name]) for name in kind)
+    if said[0] == said[1]:
         raise LedgerError(
-            f"the judgement is {first} on {' and '.join(said)} alike, so it decides nothing"
+            f"{kind[0]} and {kind[1]}: expected different answers of the judgement, got "
+            f"{said[0]} twice, so it decides nothing; "
+            + ("use given= and planted=" if "low" in kind else "try another planted case")
         )
-    if "inside" in said:
-        return CONDITIONS if said["inside"] else "holds outside its conditions alone"
-    return HOLDS if said["given"] else FALSE
+    answers = ", ".join(f"{name} {value}" for name, value in zip(kind, said, strict=True))
+    return OUTCOMES[kind].get(said, f"no verdict, but {answers}")
 
 
 class Decision(NamedTuple):
@@ -58,19 +92,19 @@ class Decision(NamedTuple):
     def __repr__(self) -> str:
         c = self.claim
         remark = f"\n{c.remark}" if c.remark else ""
-        return f"{c.id}, {place(c)}: {c.verdict}\n{c.claim}{remark}"
+        return f"{c.id}, {places(c)}: {c.verdict}\n{c.claim}{remark}"
 
     def _repr_html_(self) -> str:
         c = self.claim
         remark = f"<br>{escape(c.remark)}" if c.remark else ""
         return (
             f'<div class="decision" id="claim-{c.id}"><a href="ledger.html#{c.id}">{c.id}</a> '
-            f"<cite>{escape(place(c))}</cite>: <q>{escape(c.claim)}</q> "
+            f"<cite>{escape(places(c))}</cite>: <q>{escape(c.claim)}</q> "
             f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>{remark}</div>'
         )
 
 
-def place(claim: Claim) -> str:
+def places(claim: Claim) -> str:
     sources = register().sources
     return "; ".join(f"{sources[source]}, {at}" for source, at in claim.at.items())
 
@@ -78,27 +112,30 @@ def place(claim: Claim) -> str:
 def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
     """Decide a claim of the register by what was measured, and fail if the register differs.
 
-    verdict = "holds" if holds(given), "does not hold" if not; planted= has to flip it
+    verdict = "holds" if holds(given), "does not hold" if not; planted= has to change the answer
+    verdict = "holds, with a limit" if holds(given), and neither holds(planted) nor holds(beyond)
     verdict = "holds under conditions" if holds(inside) and not holds(outside)
+    verdict = "not decided here" if holds(low) and holds(high) differ, for interval=(low, high)
 
     `holds` is the claim as a judgement: it looks at a measurement and returns True or False.
     `given` is what the claim is about, and `planted` the same with an error in it, or a case made
-    to be different, on which the judgement must turn over. A claim that needs conditions is judged
-    `inside` and `outside` of them; each is then what turns the other over.
-    Shapes: anything that `holds` takes, except a judgement itself.
-    Errors: LedgerError if the verdict is not the register's, or nothing turned over; ValueError
-    for an unknown claim, or arguments that are not one of the two pairs.
+    to be different, on which the answer must change. `beyond` is a case outside the scope of the
+    claim. A claim that needs conditions is judged `inside` and `outside` of them. `interval` is
+    where the effect lies; if it contains both answers, nothing is decided.
+    Shapes: anything that `holds` takes, except a judgement itself; an interval is two numbers.
+    Errors: LedgerError if the verdict is not the register's, or the judgement does not tell the
+    first two cases apart; ValueError for an unknown claim, or other arguments than these.
     Source: chapter "Look a claim up".
     """
     claims = register().claims
     if id not in claims:
         raise ValueError(
-            f"claim {id!r} must stand in normlib/claims/register.toml, and does not; add it"
+            f"decide: expected the id of a claim, got {id!r}; add the claim to a file of {FOLDER}"
         )
     found = verdict(holds, **measured)
     if found != claims[id].verdict:
         raise LedgerError(
-            f"claim {id}: the register says {claims[id].verdict!r}, and here it {found!r}; one of "
-            f"them is wrong, and if it is the register, correct the entry"
+            f"claim {id}: expected {claims[id].verdict!r}, as in the register, got {found!r}; "
+            f"correct the entry, or the judgement"
         )
     return Decision(claims[id])

@@ -1,31 +1,38 @@
 """The ledger and the errata: the register as tables for a reader."""
 
-from html import escape
+from collections.abc import Iterable
 
-from normlib.claims.entries import CONDITIONS, FALSE, Claim, register
+from normlib.claims.addresses import retired
+from normlib.claims.entries import CONDITIONS, FALSE, Claim, Slip, register
+from normlib.html import Markup, element, row, table
 
-COLUMNS = ("claim", "what is said, and what was found", "verdict", "decided in")
-WRONG = ("where", "wrong", "right", "why it matters", "claim")
-BROAD = ("where", "what is said", "when it holds", "claim")
-
-
-def table(kind: str, columns: tuple[str, ...], rows: list[str]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    top = f'<table class="{kind}"><thead><tr>{head}</tr></thead>'
-    return "\n".join([top, "<tbody>", *rows, "</tbody></table>"])
+CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
+SLIPS = ("slip", "where", "wrong", "right", "why it matters")
+RETIRED = ("old address", "new address")
+WRONG = ("where", "wrong", "right", "why it matters", "entry")
+BROAD = ("where", "what is said", "when it holds", "entry")
 
 
-def row(columns: tuple[str, ...], cells: tuple[str, ...], attributes: str = "") -> str:
-    """Cells of HTML; on a phone each shows the name of its column itself."""
-    named = zip(columns, cells, strict=True)
-    body = "".join(f'<td data-label="{name}">{cell}</td>' for name, cell in named)
-    return f"<tr{attributes}>{body}</tr>"
+def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Markup:
+    return table(kind, row(columns, "th", scope="col"), rows, between="\n")
+
+
+def labelled(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
+    """A row whose cells carry the names of their columns, for phones; a list is one cell."""
+    parts = (cell if isinstance(cell, list) else [cell] for cell in cells)
+    named = zip(columns, parts, strict=True)
+    return element("tr", *(element("td", *p, data_label=name) for name, p in named), **attributes)
+
+
+def link(id: str, page: str = "") -> Markup:
+    return element("a", id, href=f"{page}#{id}")
 
 
 class Ledger:
     """All claims, each with an anchor and a link to the cell that decides it.
 
     titles: what the chapters are called. On the site a script sorts and filters the table.
+    Addresses that were given up follow in a table of their own, with links to the new ones.
     """
 
     def __init__(self, titles: dict[str, str]):
@@ -36,24 +43,50 @@ class Ledger:
         return "\n".join(f"{c.id}  {c.verdict}  {c.page or '-'}" for c in self.claims.values())
 
     def _repr_html_(self) -> str:
-        return table("ledger", COLUMNS, [*map(self.row, self.claims.values())])
+        claims = listing("ledger", CLAIMS, map(self.row, self.claims.values()))
+        old = [labelled(RETIRED, (id, [*map(link, new)]), id=id) for id, new in retired().items()]
+        return "\n".join([claims, listing("errata", RETIRED, old)]) if old else claims
 
-    def row(self, c: Claim) -> str:
-        remark = f'<span class="remark">{escape(c.remark)}</span>' if c.remark else ""
-        places = "; ".join(f"{self.sources[key]}, {at}" for key, at in c.at.items())
+    def row(self, c: Claim) -> Markup:
+        remark = [element("span", c.remark, class_="remark")] if c.remark else []
         cells = (
-            f'<a href="#{c.id}">{c.id}</a>',
-            f"{escape(c.claim)}{remark}<cite>{escape(places)}</cite>",
-            f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>',
+            link(c.id),
+            [c.claim, *remark, element("cite", self.cited(c))],
+            element("strong", c.verdict, data_verdict=c.verdict),
             self.decided_in(c),
         )
-        sources = escape("|".join(self.sources[key] for key in c.at))
-        return row(COLUMNS, cells, f' id="{c.id}" data-sources="{sources}"')
+        sources = "|".join(self.sources[key] for key in c.at)
+        return labelled(CLAIMS, cells, id=c.id, data_sources=sources, data_evidence=c.evidence)
+
+    def cited(self, c: Claim) -> str:
+        """Where it is said, by which words each source limits it, and what kind of test decides."""
+        places = [
+            " ".join([f"{self.sources[key]}, {at}", *(f"“{word}”" for word in at.scope)])
+            for key, at in c.at.items()
+        ]
+        return "; ".join(places) + (f" · decided by {c.evidence}" if c.evidence else "")
 
     def decided_in(self, c: Claim) -> str:
         if not c.page:
             return "–"
-        return f'<a href="{c.page}.html#claim-{c.id}">{escape(self.titles[c.page])}</a>'
+        return element("a", self.titles[c.page], href=f"{c.page}.html#claim-{c.id}")
+
+
+class Slips:
+    """The slips of the pen in all documents, each with an anchor."""
+
+    def __init__(self):
+        self.sources, _, self.slips = register()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{s.id}  {s.at}" for s in self.slips.values())
+
+    def _repr_html_(self) -> str:
+        return listing("errata", SLIPS, map(self.row, self.slips.values()))
+
+    def row(self, s: Slip) -> Markup:
+        where = f"{self.sources[s.source]}, {s.at}"
+        return labelled(SLIPS, (link(s.id), where, s.wrong, s.right, s.matters), id=s.id)
 
 
 class Errata:
@@ -61,35 +94,25 @@ class Errata:
 
     def __init__(self, source: str):
         _, claims, slips = register()
-        own = [c for c in claims.values() if source in c.at]
-        self.wrong = [
-            *(
-                (c.at[source], c.claim, c.remark, c.matters, c.id)
-                for c in own
-                if c.verdict == FALSE
-            ),
-            *((s.at[source], s.wrong, s.right, s.matters, "") for s in slips if source in s.at),
-        ]
-        self.broad = [
-            (c.at[source], c.claim, c.remark, c.id) for c in own if c.verdict == CONDITIONS
-        ]
-        self.wrong.sort(key=line_number)
-        self.broad.sort(key=line_number)
+        own = [(c.at[source], c) for c in claims.values() if source in c.at]
+        false = [(at, c.claim, c.remark, c.matters, c.id) for at, c in own if c.verdict == FALSE]
+        misprints = [s for s in slips.values() if s.source == source]
+        self.wrong = false + [(s.at, s.wrong, s.right, s.matters, s.id) for s in misprints]
+        self.broad = [(at, c.claim, c.remark, c.id) for at, c in own if c.verdict == CONDITIONS]
+        for rows in (self.wrong, self.broad):
+            rows.sort(key=lambda cells: cells[0].lines)
 
     def __repr__(self) -> str:
-        return "\n".join("  ".join(cells[:2]) for cells in self.wrong + self.broad)
+        return "\n".join(f"{where}  {said}" for where, said, *_ in self.wrong + self.broad)
 
     def _repr_html_(self) -> str:
-        wrong = table("errata", WRONG, [row(WRONG, linked(cells)) for cells in self.wrong])
-        broad = table("errata", BROAD, [row(BROAD, linked(cells)) for cells in self.broad])
+        wrong, broad = (
+            listing("errata", columns, [linked(columns, *cells) for cells in rows])
+            for columns, rows in ((WRONG, self.wrong), (BROAD, self.broad))
+        )
         return f"{wrong}\n<p>Said too broadly:</p>\n{broad}" if self.broad else wrong
 
 
-def line_number(cells: tuple[str, ...]) -> int:
-    """Documents are read from the top: "lines 35-39" stands before "line 103"."""
-    return int("".join(filter(str.isdigit, cells[0].split("-")[0].split(",")[0])) or 0)
-
-
-def linked(cells: tuple[str, ...]) -> tuple[str, ...]:
-    *texts, id = cells
-    return (*map(escape, texts), f'<a href="ledger.html#{id}">{id}</a>' if id else "–")
+def linked(columns: tuple[str, ...], *cells: object) -> Markup:
+    *said, id = cells
+    return labelled(columns, (*said, link(id, "ledger.html")))

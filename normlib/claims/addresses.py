@@ -1,0 +1,29 @@
+"""The addresses of the register, which stay good: chapters/ledger.html#000-05.
+
+published.txt: every id that was ever on the site. A new one is added, none is taken off.
+retired.toml: where an id that is no longer an entry leads, since its entry was merged with
+another, split, or turned out to be a slip: "000-05" = ["000-33", "000-34"]
+experiments-without-seeds.txt: what was decided by an experiment before an entry had to name
+set-up and seeds. One is taken off when it is decided anew, none is added.
+"""
+
+import tomllib
+from importlib.resources import files
+
+
+def text_of(name: str) -> str:
+    return files("normlib.claims").joinpath(name).read_text(encoding="utf-8")
+
+
+def ids(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def listed(name: str) -> list[str]:
+    """Return the ids on one of the two lists."""
+    return ids(text_of(name))
+
+
+def retired() -> dict[str, list[str]]:
+    """Return the ids that are no entries any more, each with those that took its place."""
+    return tomllib.loads(text_of("retired.toml"))
