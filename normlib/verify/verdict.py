@@ -1,10 +1,11 @@
 """What the witnesses say: one check an argument and witness, gathered in a verdict."""
 
 from dataclasses import dataclass
-from html import escape
 from typing import NamedTuple
 
 import numpy as np
+
+from normlib import html
 
 
 class VerificationError(AssertionError):
@@ -64,12 +65,8 @@ class Verdict:
         )
 
     def _repr_html_(self) -> str:
-        def line(tag: str, row: tuple[str, ...]) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
-
-        head = line("th", ("argument", "witness", "compared with", "result"))
-        body = "".join(line("td", row) for row in self._rows())
-        return f'<table class="verdict"><thead>{head}</thead><tbody>{body}</tbody></table>'
+        head = html.row(("argument", "witness", "compared with", "result"), "th")
+        return html.table("verdict", head, map(html.row, self._rows()))
 
 
 def compare(
