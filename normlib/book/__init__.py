@@ -1,5 +1,6 @@
 """What the pages show: shipped source, derivations step by step, pictures."""
 
-from normlib.book.pictures import planted_picture
+from normlib.book.pictures import edges, graph, planted_picture, spreads
 from normlib.book.source import CheatSheet, Entry, Reference, Source, entry
 from normlib.book.steps import Mean, StepError, Steps, mean
+from normlib.book.table import Table

@@ -1,9 +1,20 @@
 """The shipped code on a page: its source, its docstrings, and all formulas on one sheet."""
 
+import ast
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
 from typing import NamedTuple
+
+
+def without_docstring(function: Callable) -> str:
+    """The lines of a function but for its docstring, which stands on the page of all functions."""
+    lines = inspect.getsource(function).rstrip().splitlines()
+    first = ast.parse(textwrap.dedent("\n".join(lines))).body[0].body[0]
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        del lines[first.lineno - 1 : first.end_lineno]
+    return "\n".join(lines)
 
 
 class Source:
@@ -11,7 +22,7 @@ class Source:
     that a page cannot show code that is no longer the shipped one."""
 
     def __init__(self, *functions: Callable):
-        self.text = "\n\n".join(inspect.getsource(f).rstrip() for f in functions)
+        self.text = "\n\n".join(map(without_docstring, functions))
 
     def __repr__(self) -> str:
         return self.text

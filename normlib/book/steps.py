@@ -18,6 +18,7 @@ from normlib.verify.derivations import (
     entry,
     expanded,
     instead,
+    k,
     total,
 )
 
@@ -163,7 +164,7 @@ class Steps:
 
     def output(self, *right: sp.Expr) -> Shown:
         """y, in the symbols of the stages."""
-        return self.checked(sp.IndexedBase("y")[sp.Symbol("k")], right, self.derivation.y)
+        return self.checked(sp.IndexedBase("y")[k], right, self.derivation.output)
 
     def gradient(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
         """The derivative of the loss with respect to a stage or a variable."""

@@ -34,7 +34,8 @@ class Derivation(NamedTuple):
     of x, `dy[i]` of the upstream gradient. `shapes` gives the arguments' shapes at a size.
     """
 
-    y: sp.Expr  # entry k of the output
+    y: sp.Expr  # entry k of the output, written out in the arguments
+    output: sp.Expr  # the same, in the symbols of the stages
     stages: tuple[Stage, ...]
     adjoints: dict[sp.Expr, sp.Expr]  # each by those of the stages after it
     gradients: dict[str, sp.Expr]  # the same, written out in the arguments alone
@@ -137,7 +138,8 @@ def derive(
         f"d{name}": written_out(adjoints[variable], stages, adjoints)
         for name, variable in variables.items()
     }
-    return Derivation(written_out(y(k), stages, adjoints), stages, adjoints, gradients, shapes)
+    y_k = written_out(y(k), stages, adjoints)
+    return Derivation(y_k, y(k), stages, adjoints, gradients, shapes)
 
 
 MEAN = Stage(mu, total(x[i]) / N)

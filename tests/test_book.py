@@ -1,0 +1,176 @@
+"""What pages show of the library is what is shipped, and what is shown is what was compared."""
+
+import ast
+import inspect
+
+import matplotlib.pyplot as plt
+import nbformat
+import numpy as np
+import pytest
+import sympy as sp
+from project import CHAPTERS
+
+import normlib
+from normlib import evidence
+from normlib.book import Source, StepError, Steps, Table, edges, mean
+from normlib.book.steps import evaluated
+from normlib.verify.derivations import (
+    N,
+    adjoint,
+    beta,
+    dy,
+    eps,
+    gamma,
+    i,
+    k,
+    mu,
+    total,
+    var,
+    x,
+    xhat,
+)
+
+DERIVATION = evidence.batch_norm.derivation()
+R = sp.Symbol("r", positive=True)
+STEPS = Steps(DERIVATION, {R: 1 / sp.sqrt(var + eps)})
+DXHAT, (DMU, DVAR) = sp.IndexedBase("dxhat"), sp.symbols("dmu dvar")
+
+
+@pytest.mark.parametrize("name", normlib.__all__)
+def test_the_shown_source_is_the_shipped_code_without_its_docstring(name):
+    function = getattr(normlib, name)
+    shown, shipped = (
+        ast.parse(s).body[0] for s in (Source(function).text, inspect.getsource(function))
+    )
+    assert ast.get_docstring(shown) is None and ast.get_docstring(shipped)
+    assert [ast.dump(n) for n in shown.body] == [ast.dump(n) for n in shipped.body[1:]]
+    assert ast.dump(shown.args) == ast.dump(shipped.args)
+
+
+with sp.evaluate(False):
+    EQUATIONS = {
+        "dxhat": (xhat[k], gamma[0] * dy[k]),
+        "dgamma": (gamma[0], total(dy[i] * xhat[i])),
+        "dbeta": (beta[0], total(dy[i])),
+        "dvar": (var, -(R**3) / 2 * total(DXHAT[i] * (x[i] - mu))),
+        "dmu": (mu, -R * total(DXHAT[i])),
+        "dx": (x[k], R * DXHAT[k] + 2 * DVAR / N * (x[k] - mu) + DMU / N),
+        "dx, collapsed": (
+            x[k],
+            R * (DXHAT[k] - mean(DXHAT[i]) - xhat[k] * mean(DXHAT[i] * xhat[i])),
+        ),
+    }
+
+
+def faults(form):
+    """The same with a sign turned, an index exchanged, a factor added, a term dropped."""
+    with sp.evaluate(False):
+        found = {"sign": -form, "factor": 2 * form}
+        for entry in sorted(form.atoms(sp.Indexed), key=str):
+            other = entry.base[i + 1] if entry.indices[0] == i else entry.base[k + 1]
+            found[f"index of {entry}"] = form.xreplace({entry: other})
+        if isinstance(form, sp.Add):
+            for term in form.args:
+                found[f"without {term}"] = sp.Add(*(t for t in form.args if t is not term))
+    return found
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_an_equation_that_is_right_is_shown(name):
+    symbol, form = EQUATIONS[name]
+    assert STEPS.gradient(symbol, form)._repr_latex_().startswith("$$")
+
+
+@pytest.mark.parametrize("name", EQUATIONS)
+def test_an_equation_with_a_fault_is_refused(name):
+    symbol, form = EQUATIONS[name]
+    tried = faults(form)
+    assert len(tried) >= 3
+    for fault, wrong in tried.items():
+        with pytest.raises(StepError, match="is not what was derived"):
+            STEPS.gradient(symbol, wrong)
+            pytest.fail(f"{name}: {fault} was not seen")
+
+
+def test_each_of_several_forms_is_compared():
+    _, form = EQUATIONS["dmu"]
+    with pytest.raises(StepError, match="dmu"):
+        STEPS.gradient(mu, form, -form)
+
+
+def test_a_wrong_definition_and_a_wrong_output_are_refused():
+    with sp.evaluate(False):
+        shifted, scaled = R * (x[k] - mu), gamma[0] * xhat[k] + beta[0]
+    assert STEPS.definition(xhat[i], shifted) and STEPS.output(scaled)
+    for call in (lambda: STEPS.definition(xhat[i], R * x[k]), lambda: STEPS.output(scaled + 1)):
+        with pytest.raises(StepError):
+            call()
+
+
+def test_an_equation_is_printed_in_the_order_and_the_letters_of_the_book():
+    shown = STEPS.gradient(*EQUATIONS["dx, collapsed"])._repr_latex_()
+    assert shown == (
+        r"$$\mathrm{d}x_{k} = r \left(\mathrm{d}\hat{x}_{k} - \frac{1}{N} \sum_{i} "
+        r"\mathrm{d}\hat{x}_{i} - \hat{x}_{k} \frac{1}{N} \sum_{i} \mathrm{d}\hat{x}_{i} "
+        r"\hat{x}_{i}\right)$$"
+    )
+
+
+def test_a_derivative_has_one_name_on_the_page_and_in_the_derivation():
+    assert adjoint(xhat[k]) == DXHAT[k] and adjoint(var) == DVAR
+
+
+def test_the_graph_has_an_edge_for_every_way_from_x():
+    found = edges(DERIVATION)
+    assert {target for source, target in found if source == "x"} == {"mu", "var", "xhat"}
+    assert {source for source, target in found if target == "y"} == {"xhat", "gamma", "beta"}
+
+
+def test_a_table_writes_fractions_and_refuses_what_is_none():
+    table = Table({"x": [0.0, -5 / 3], "dx": np.array([1 / 54, 0.5])})
+    assert repr(table) == " x     0  −5/3\ndx  1/54   1/2"
+    assert table._repr_html_().count("<td>") == 4
+    with pytest.raises(ValueError, match="simple fraction"):
+        Table({"x": [np.pi]})
+
+
+# The pages themselves: every equation that one displays, with every fault.
+
+
+def pages_with_steps():
+    notebooks = {path.stem: nbformat.read(path, as_version=4) for path in CHAPTERS}
+    sources = {
+        name: [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        for name, notebook in notebooks.items()
+    }
+    return {name: cells for name, cells in sources.items() if any("Steps(" in c for c in cells)}
+
+
+PAGES = pages_with_steps()
+
+
+@pytest.fixture(params=PAGES)
+def displayed(request, monkeypatch):
+    """What a page compares on its way to its last equation: right sides, and what was derived."""
+    cells, found, compare = PAGES[request.param], [], Steps.checked
+
+    def recorded(steps, left, right, derived):
+        found.extend((steps, form, derived) for form in right)
+        return compare(steps, left, right, derived)
+
+    monkeypatch.setattr(Steps, "checked", recorded)
+    last = max(number for number, cell in enumerate(cells) if "steps." in cell)
+    scope = {}
+    for cell in cells[: last + 1]:
+        exec(cell, scope)
+    plt.close("all")
+    return found
+
+
+def test_no_fault_in_an_equation_of_a_page_stays_unseen(displayed):
+    assert len(displayed) >= 6
+    for steps, form, derived in displayed:
+        assert steps.equal(evaluated(form), derived)
+        for fault, wrong in faults(form).items():
+            if not fault.startswith("without"):  # a term may be there to be shown to be zero
+                assert not steps.equal(evaluated(wrong), derived), f"{form}: {fault}"
