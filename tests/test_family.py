@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import normlib
 from normlib import evidence, verify
 from normlib.evidence import CASES
-from normlib.verify.problem import as_called
+from normlib.verify.problem import as_called, positional
 
 EXAMPLES = [
     pytest.param(case, shapes, id=f"{case.name}-{'x'.join(map(str, shapes[0]))}-{number}")
@@ -108,15 +108,33 @@ def one_slice(case, forward, args):
 def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(case, value, dtype):
     rng = np.random.default_rng(3)
     forward, args = case.drawn(case.examples[2], rng)
-    x, *parameters, beta = (a.astype(dtype) for a in args)
+    x, *parameters = (a.astype(dtype) for a in args)
     inside = one_slice(case, forward, args)
     x[inside] = value
-    y, cache = forward(x, *parameters, beta)
-    beside_x = beta if case.name == "layer_norm" else beta.reshape(1, -1, *[1] * (x.ndim - 2))
-    assert_array_equal(y[inside], np.broadcast_to(beside_x, x.shape)[inside])
-    assert_array_equal(forward(x, *parameters, 0 * beta)[0][inside], 0)
+    y, cache = forward(x, *parameters)
+    assert_array_equal(y[inside], broadcast_beta(case, x, parameters)[inside])
     dy = rng.standard_normal(y.shape).astype(dtype)
     assert all(np.isfinite(g).all() for g in gradients(case.backward, dy, cache))
+
+
+def broadcast_beta(case, x, parameters):
+    """beta beside x; 0 for a layer that has none."""
+    if positional(case.forward)[-1] != "beta":
+        return np.zeros(x.shape)
+    beta = parameters[-1]
+    if case.name != "layer_norm":  # one value a channel
+        beta = beta.reshape(1, -1, *[1] * (x.ndim - 2))
+    return np.broadcast_to(beta, x.shape)
+
+
+@pytest.mark.parametrize("case", CENTRED, ids=name_of)
+def test_a_constant_slice_gives_exactly_zero_where_beta_is_zero(case):
+    forward, (x, *parameters) = case.drawn(case.examples[2], np.random.default_rng(3))
+    inside = one_slice(case, forward, (x, *parameters))
+    x[inside] = 1e4 + 0.1
+    if positional(case.forward)[-1] == "beta":
+        parameters[-1] = 0 * parameters[-1]
+    assert_array_equal(forward(x, *parameters)[0][inside], 0)
 
 
 @pytest.mark.parametrize("case", NORMS, ids=name_of)
