@@ -16,7 +16,7 @@ from cases import batch_norm_args, inference_args
 import normlib
 from normlib import verify
 from normlib.evidence import CASES
-from normlib.verify import autograd
+from normlib.verify.run import calls
 
 rng = np.random.default_rng(0)
 X, GAMMA, BETA = batch_norm_args((4, 3), rng)
@@ -256,14 +256,15 @@ def test_every_public_function_and_each_of_its_arguments_is_in_the_table():
 # The witnesses. Each is given the same bad problem; verify.backward gives it to all.
 
 PAIR = normlib.batch_norm, normlib.batch_norm_backward
-WITNESSES = {
-    "verify.backward": verify.backward,
-    "complex_step": lambda *a, **k: verify.complex_step(verify.Problem(*a, **k)),
-    "central_differences": lambda *a, **k: verify.central_differences(verify.Problem(*a, **k)),
-    "properties": lambda *a, **k: verify.properties(verify.Problem(*a, **k)),
-    "autograd": lambda *a, **k: autograd.backpropagation(verify.Problem(*a, **k)),
-    "second_order": lambda *a, **k: autograd.second_order(verify.Problem(*a, **k)),
-}
+
+
+def alone(witness):
+    """The call of one witness, on a problem that is made of the same arguments."""
+    return lambda **given: calls(verify.Problem(**given))[witness]()
+
+
+NUMERIC = ("complex step", "central differences", "autograd", "second order", "properties")
+WITNESSES = {"verify.backward": verify.backward} | {name: alone(name) for name in NUMERIC}
 
 
 def problem(**changes) -> dict:

@@ -23,7 +23,7 @@ from normlib import (
     verify,
 )
 from normlib.verify import autograd, numeric
-from normlib.verify.run import WITNESSES
+from normlib.verify.run import WITNESSES, calls
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
 ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
@@ -208,18 +208,14 @@ AIMED = {
 
 def alone(witness: str, forward, backward) -> list[verify.Check]:
     problem = verify.Problem(forward, backward, ARGS, **seeded(), reference=EVIDENCE["reference"])
-    calls = {
-        "forward": lambda: autograd.forward(problem),
-        "general size": lambda: verify.general_size(forward, backward, EVIDENCE["derivation"]),
-        "exact": lambda: verify.exact(forward, backward, EVIDENCE["shapes"]),
-        "complex step": lambda: verify.complex_step(problem),
-        "central differences": lambda: verify.central_differences(problem),
-        "autograd": lambda: autograd.backpropagation(problem),
-        "second order": lambda: autograd.second_order(problem),
-        "properties": lambda: verify.properties(problem, EVIDENCE["flat"]),
-    }
-    assert tuple(calls) == WITNESSES
-    return calls[witness]()
+    known = (EVIDENCE[name] for name in ("shapes", "derivation", "flat"))
+    return calls(problem, *known)[witness]()
+
+
+def test_the_witnesses_are_named_in_the_order_in_which_they_are_called():
+    assert (
+        tuple(calls(verify.Problem(batch_norm, batch_norm_backward, ARGS, **seeded()))) == WITNESSES
+    )
 
 
 @pytest.mark.parametrize("witness", WITNESSES)

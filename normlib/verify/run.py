@@ -9,6 +9,27 @@ from normlib.verify import autograd, numeric, symbolic
 from normlib.verify.problem import Problem
 from normlib.verify.verdict import Verdict, VerificationError
 
+
+def calls(problem: Problem, shapes=(), derivation=None, flat=None) -> dict[str, Callable | str]:
+    """The witnesses by name, in the order in which a chapter shows them: the call that runs one,
+    or what it lacks."""
+    pair = problem.forward, problem.backward
+    return {
+        "forward": partial(autograd.forward, problem)
+        if problem.reference
+        else "no reference given",
+        "general size": partial(symbolic.general_size, *pair, derivation)
+        if derivation
+        else "no derivation given",
+        "exact": partial(symbolic.exact, *pair, shapes) if shapes else "no small shapes given",
+        "complex step": partial(numeric.complex_step, problem),
+        "central differences": partial(numeric.central_differences, problem),
+        "autograd": partial(autograd.backpropagation, problem),
+        "second order": partial(autograd.second_order, problem),
+        "properties": partial(numeric.properties, problem, flat),
+    }
+
+
 WITNESSES = (
     "forward",
     "general size",
@@ -19,21 +40,6 @@ WITNESSES = (
     "second order",
     "properties",
 )
-
-
-def calls(problem: Problem, shapes, derivation, flat) -> tuple[Callable | str, ...]:
-    """In the order of WITNESSES: the call that runs the witness, or what it lacks."""
-    pair = problem.forward, problem.backward
-    return (
-        partial(autograd.forward, problem) if problem.reference else "no reference given",
-        partial(symbolic.general_size, *pair, derivation) if derivation else "no derivation given",
-        partial(symbolic.exact, *pair, shapes) if shapes else "no small shapes given",
-        partial(numeric.complex_step, problem),
-        partial(numeric.central_differences, problem),
-        partial(autograd.backpropagation, problem),
-        partial(autograd.second_order, problem),
-        partial(numeric.properties, problem, flat),
-    )
 
 
 def protected(a: np.ndarray) -> np.ndarray:
@@ -82,7 +88,7 @@ def backward(
         forward, backward, tuple(map(protected, args)), rng, reference, tuple(zero), reference_twice
     )
     checks, not_run = [], []
-    for name, call in zip(WITNESSES, calls(problem, shapes, derivation, flat), strict=True):
+    for name, call in calls(problem, shapes, derivation, flat).items():
         if isinstance(call, str):
             not_run.append((name, call))
         else:
