@@ -10,7 +10,6 @@ from project import run
 from twins import twin
 
 from normlib.experiments import cifar, landscape, networks
-from normlib.layers import batch_norm
 
 RECORD = 3073
 FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
@@ -144,6 +143,7 @@ def torch_net(params, norm):
 def test_the_vgg_is_what_torchs_own_modules_compute(name):
     x = torch.tensor(np.random.default_rng(1).standard_normal((5, 3, 32, 32)))
     params = {n: value.double() for n, value in cifar.vgg(0, width=4).items()}
+    params["bias"] = torch.arange(10.0).double()
     theirs = torch_net(params, name == "batch norm")(x)
 
     def agrees(forward):
@@ -155,10 +155,13 @@ def test_the_vgg_is_what_torchs_own_modules_compute(name):
         assert not agrees(twin(cifar.forward, *error)), error
 
 
-def test_the_full_width_is_that_of_vgg_11():
+def test_the_full_width_is_that_of_vgg_11_and_its_weights_are_glorots():
     params = cifar.vgg(0)
-    widths = [len(params[f"w{i}"]) for i in range(networks.depth(params))]
-    assert widths == [64, 128, 256, 256, 512, 512, 512, 512]
+    weights = [params[f"w{i}"] for i in range(networks.depth(params))]
+    assert [len(w) for w in weights] == [64, 128, 256, 256, 512, 512, 512, 512]
+    sizes = [w.std().item() * (9 * (len(w) + w.shape[1]) / 2) ** 0.5 for w in weights]
+    sizes.append(params["w_out"].std().item() * ((512 + 10) / 2) ** 0.5)
+    assert np.allclose(sizes, 1, rtol=0.03)
 
 
 def test_the_ray_on_a_vgg_is_the_plain_computation(folder):
@@ -192,12 +195,26 @@ def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(tool
 
 
 def test_the_vgg_learns_the_few_images_it_is_given(folder):
-    train, test = cifar.load(folder)
+    train, _ = cifar.load(folder)
     bare = cifar.run(train, train, cifar.NORMS["batch norm"], 40, width=4, probes=2)
     assert bare.losses[-1] < 0.5 * bare.losses[0] and bare.accuracy > 0.5
     assert len(bare.seen.steps) == 2
-    unseen = cifar.accuracy(cifar.vgg(0, width=2), test, cifar.scale_of(train), batch_norm)
-    assert 0 <= unseen <= 1
+
+
+def counts_every_image_once(accuracy):
+    """With a last batch that is not full; without a norm the batches do not matter."""
+    rng, params = np.random.default_rng(0), cifar.vgg(0, width=2)
+    pixels = rng.integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
+    scale, norm = cifar.Scale(np.full(3, 128.0), np.full(3, 70.0)), cifar.NORMS["without"]
+    answers = cifar.forward(params, cifar.scaled(torch.tensor(pixels), scale), norm).argmax(dim=1)
+    labels = (answers.numpy() + (np.arange(12) % 4 > 0)) % 10
+    return accuracy(params, cifar.Images(pixels, labels), scale, norm, batch=5) == 0.25
+
+
+def test_the_accuracy_counts_every_image_once():
+    assert counts_every_image_once(cifar.accuracy)
+    for error in (("range(0,", "range(1,"), ("start + batch)", "start + batch - 1)")):
+        assert not counts_every_image_once(twin(cifar.accuracy, *error)), error
 
 
 @pytest.mark.parametrize("file", [None, "data_batch_2.bin"], ids=["no folder", "truncated"])

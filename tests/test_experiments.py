@@ -385,8 +385,10 @@ def test_the_gaussian_task_is_solved_by_its_matrix_and_the_loss_is_the_squared_d
 
 
 def has_the_deviation(dense, gain):
-    params = dense((64, 400, 300, 10), 0, gain=gain)
-    sizes = [(params[n].std() * (len(params[n]) / gain) ** 0.5).item() for n in ("w0", "w1")]
+    params = dense((64, 400, 300, 200), 0, gain=gain)
+    sizes = [
+        (params[n].std() * (len(params[n]) / gain) ** 0.5).item() for n in ("w0", "w1", "w_out")
+    ]
     return np.allclose(sizes, 1, rtol=0.02) and params["gamma1"].eq(1).all()
 
 

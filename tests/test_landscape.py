@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from twins import twin
 
 from normlib.experiments import data, deep, landscape, training
@@ -125,3 +126,21 @@ def test_the_outcome_of_a_run_is_its_end_on_digits_not_trained_on():
     assert learns(landscape.outcome)
     for error in (("losses[-20:]", "losses[:20]"), ("losses, params =", "losses, _ =")):
         assert not learns(twin(landscape.outcome, *error)), error
+
+
+def draws_from_the_smallest_to_the_greatest(draw):
+    losses = np.array([[3.0, 1.0], [4.0, 9.0], [5.0, 2.0]])
+    seen = landscape.Ray(losses[:, 0], losses, 2 * losses, 0.5 * losses, np.array([0, 5, 10]))
+    expected = {"loss": [[3, 9, 5], [1, 4, 2]], "changes": [[6, 18, 10], [2, 8, 4]]}
+    expected["smoothness"] = [[4, 4, 4]]
+    axes = dict(zip(landscape.PICTURES, Figure().subplots(1, 3), strict=True))
+    for what, ax in axes.items():
+        draw(ax, seen, what, "C0", "-", "a run")
+    found = {what: [line.get_ydata().tolist() for line in ax.lines] for what, ax in axes.items()}
+    return found == expected and all(ax.lines[0].get_xdata()[-1] == 10 for ax in axes.values())
+
+
+def test_a_picture_shows_the_smallest_and_the_greatest_value_at_each_step():
+    assert draws_from_the_smallest_to_the_greatest(landscape.draw)
+    for error in (("values.max(axis=1)", "values.mean(axis=1)"), ("seen.changes}", "seen.losses}")):
+        assert not draws_from_the_smallest_to_the_greatest(twin(landscape.draw, *error)), error

@@ -18,6 +18,18 @@ def critic():
     return net, [(u[:, 0], vt[0]) for u, _, vt in found]
 
 
+def have_the_variance(layers):
+    """Two over the number of inputs, for every layer; no bias."""
+    net = layers((300, 200, 400), np.random.default_rng(0))
+    sizes = [(w.var() * w.shape[1] / 2).item() for w, _ in net]
+    return np.allclose(sizes, 1, rtol=0.03) and all((b == 0).all() for _, b in net)
+
+
+def test_the_weights_have_the_variance_of_he():
+    assert have_the_variance(gan.layers)
+    assert not have_the_variance(twin(gan.layers, "(2 / inputs)", "(2 / outputs)"))
+
+
 def shares_the_bound(bounded, bound=5.0):
     """The spectral norms of the three layers are alike, and their product is the bound."""
     sizes = [torch.linalg.norm(w, 2).item() for w, _ in bounded(*critic(), bound)]
