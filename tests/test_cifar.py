@@ -1,18 +1,18 @@
 """CIFAR-10's binary version is read, trained on and drawn; what is not it ends in one line."""
 
 import json
-import sys
 
+import cifar as command
 import numpy as np
 import pytest
 import torch
-from project import ROOT, run
+from project import run
+from twins import twin
 
-from normlib.experiments import cifar, deep, landscape
+from normlib.experiments import cifar, landscape, networks
 
 RECORD = 3073
 FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
-TOOL = ROOT / "tools" / "cifar.py"
 
 
 def records(images, rng):
@@ -32,32 +32,49 @@ def folder(tmp_path):
     return tmp_path
 
 
-def tool(*arguments):
-    return run(sys.executable, TOOL, *arguments)
+@pytest.fixture
+def tool(monkeypatch):
+    """Runs the command in this process; returns the line with which it gave up, if it did."""
 
+    def run_with(*arguments):
+        monkeypatch.setattr("sys.argv", ["cifar.py", *map(str, arguments)])
+        try:
+            command.main()
+        except SystemExit as end:
+            assert "\n" not in end.code
+            return end.code
 
-def only_line(result):
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("make: ***")]
-    assert result.returncode != 0 and len(lines) == 1, result.stdout + result.stderr
-    return lines[0]
+    return run_with
 
 
 def test_every_file_is_read_in_order_and_no_byte_is_lost(folder):
-    train, test = cifar.load(folder)
     rng = np.random.default_rng(0)
     _, pixels, labels = (list(part) for part in zip(*(records(6, rng) for _ in FILES), strict=True))
-    assert np.array_equal(train.pixels, np.concatenate(pixels[:5]))
-    assert np.array_equal(train.labels, np.concatenate(labels[:5]))
-    assert np.array_equal(test.pixels, pixels[5]) and np.array_equal(test.labels, labels[5])
+
+    def is_whole(load):
+        train, test = load(folder)
+        ours = [np.concatenate(part) for part in zip(train, test, strict=True)]
+        return all(map(np.array_equal, ours, map(np.concatenate, (pixels, labels))))
+
+    assert is_whole(cifar.load)
+    assert not is_whole(
+        twin(cifar.load, "parts[name] for name in TRAIN", "parts[TEST] for _ in TRAIN")
+    )
 
 
 def test_a_record_is_a_label_then_red_row_by_row_then_green_then_blue(tmp_path):
     record = np.zeros(RECORD, np.uint8)
     record[0], record[1 + 1], record[1 + 32], record[1 + 1024], record[-1] = 7, 10, 20, 30, 40
     (tmp_path / "one.bin").write_bytes(record.tobytes())
-    image, label = (part[0] for part in cifar.read(tmp_path / "one.bin"))
-    found = image[0, 0, 1], image[0, 1, 0], image[1, 0, 0], image[2, 31, 31]
-    assert label == 7 and found == (10, 20, 30, 40) and image.sum() == 100
+
+    def found(read):
+        image, label = (part[0] for part in read(tmp_path / "one.bin"))
+        places = image[0, 0, 1], image[0, 1, 0], image[1, 0, 0], image[2, 31, 31]
+        return (label, *places, image.sum())
+
+    assert found(cifar.read) == (7, 10, 20, 30, 40, 100)
+    by_columns = twin(cifar.read, "32, 32)", "32, 32).swapaxes(2, 3)")
+    assert found(by_columns) == (7, 20, 10, 30, 40, 100)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +108,22 @@ def test_the_version_in_pickles_is_refused_and_not_opened(tmp_path):
 
 def test_the_scale_is_the_mean_and_deviation_of_each_colour(folder):
     train, _ = cifar.load(folder)
-    scale = cifar.scale_of(train)
-    assert np.allclose(scale.mean, train.pixels.mean(axis=(0, 2, 3)), rtol=1e-12)
-    assert np.allclose(scale.deviation, train.pixels.std(axis=(0, 2, 3)), rtol=1e-12)
-    x = cifar.scaled(torch.tensor(train.pixels), scale)
+
+    def is_right(scale_of):
+        mean, deviation = scale_of(train)
+        colours = train.pixels.swapaxes(0, 1).reshape(3, -1)
+        right = np.allclose(mean, colours.mean(axis=1), rtol=1e-12)
+        return right and np.allclose(deviation, colours.std(axis=1), rtol=1e-12)
+
+    assert is_right(cifar.scale_of)
+    for error in (("swapaxes(0, 1)", "swapaxes(0, 2)[:3]"), ("(values - mean[:, None])", "values")):
+        assert not is_right(twin(cifar.scale_of, *error)), error
+    x = cifar.scaled(torch.tensor(train.pixels), cifar.scale_of(train))
     assert x.dtype == torch.float32
     assert x.mean(dim=(0, 2, 3)).abs().max() < 1e-5  # float32
 
 
-def twin(params, norm):
+def torch_net(params, norm):
     """The same net from torch's own modules."""
     layers, number = [], 0
     for stage in ((0,), (1,), (2, 3), (4, 5), (6, 7)):
@@ -119,16 +143,25 @@ def twin(params, norm):
 def test_the_vgg_is_what_torchs_own_modules_compute(name):
     x = torch.tensor(np.random.default_rng(1).standard_normal((5, 3, 32, 32)))
     params = {n: value.double() for n, value in cifar.vgg(0, width=4).items()}
-    ours = cifar.forward(params, x, cifar.NORMS[name])
-    theirs = twin(params, name == "batch norm")(x)
-    assert ours.shape == (5, 10)
-    assert (ours - theirs).abs().max() < 1e-9 * theirs.abs().max()
+    params["bias"] = torch.arange(10.0).double()
+    theirs = torch_net(params, name == "batch norm")(x)
+
+    def agrees(forward):
+        ours = forward(params, x, cifar.NORMS[name])
+        return ours.shape == (5, 10) and (ours - theirs).abs().max() < 1e-9 * theirs.abs().max()
+
+    assert agrees(cifar.forward)
+    for error in (("max_pool2d", "avg_pool2d"), ("torch.relu(norm", "torch.tanh(norm")):
+        assert not agrees(twin(cifar.forward, *error)), error
 
 
-def test_the_full_width_is_that_of_vgg_11():
+def test_the_full_width_is_that_of_vgg_11_and_its_weights_are_glorots():
     params = cifar.vgg(0)
-    widths = [len(params[f"w{i}"]) for i in range(deep.depth(params))]
-    assert widths == [64, 128, 256, 256, 512, 512, 512, 512]
+    weights = [params[f"w{i}"] for i in range(networks.depth(params))]
+    assert [len(w) for w in weights] == [64, 128, 256, 256, 512, 512, 512, 512]
+    sizes = [w.std().item() * (9 * (len(w) + w.shape[1]) / 2) ** 0.5 for w in weights]
+    sizes.append(params["w_out"].std().item() * ((512 + 10) / 2) ** 0.5)
+    assert np.allclose(sizes, 1, rtol=0.03)
 
 
 def test_the_ray_on_a_vgg_is_the_plain_computation(folder):
@@ -144,51 +177,61 @@ def test_the_ray_on_a_vgg_is_the_plain_computation(folder):
     assert ray.distances[1] == pytest.approx(length, rel=1e-5)
 
 
-def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(folder, tmp_path):
-    texts = []
-    for out in (tmp_path / "one", tmp_path / "two"):
-        said = tool(folder, "--steps", "3", "--width", "2", "--out", out)
-        assert said.returncode == 0 and said.stderr == "", said.stderr
-        assert sorted(p.name for p in out.iterdir()) == [
-            "changes.png", "cifar.json", "loss.png", "smoothness.png",
-        ]  # fmt: skip
-        assert all(p.read_bytes()[:4] == b"\x89PNG" for p in out.glob("*.png"))
-        texts.append((out / "cifar.json").read_text())
-    assert texts[0] == texts[1]
-    results = json.loads(texts[0])
+def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(tool, folder, tmp_path):
+    assert tool(folder, "--steps", "3", "--width", "2", "--out", tmp_path / "out") is None
+    pictures = sorted(path.name for path in tmp_path.glob("out/*.png"))
+    assert pictures == ["changes.png", "loss.png", "smoothness.png"]
+    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in tmp_path.glob("out/*.png"))
+    results = json.loads((tmp_path / "out" / "cifar.json").read_text())
     assert results["steps"] == 3 and results["rate"] == 0.1
-    for name in cifar.NORMS:
-        run_ = results[name]
-        assert run_["probed steps"] == [0, 1, 2] and len(run_["last losses"]) == 3
-        assert 0 <= run_["test accuracy"] <= 1
-        assert all(np.array(run_["loss from"]) <= run_["loss to"])
-        assert min(run_["smoothness"]) > 0
+    for name, norm in cifar.NORMS.items():
+        again = command.summary(cifar.run(*cifar.load(folder), norm, 3, width=2))
+        assert results[name] == again  # to the last digit
+        assert again["probed steps"] == [0, 1, 2] and len(again["last losses"]) == 3
+        assert 0 <= again["test accuracy"] <= 1
+        assert all(np.array(again["loss from"]) <= again["loss to"])
+        assert min(again["smoothness"]) > 0
     assert results["without"]["loss to"] != results["batch norm"]["loss to"]
 
 
 def test_the_vgg_learns_the_few_images_it_is_given(folder):
-    train, test = cifar.load(folder)
+    train, _ = cifar.load(folder)
     bare = cifar.run(train, train, cifar.NORMS["batch norm"], 40, width=4, probes=2)
     assert bare.losses[-1] < 0.5 * bare.losses[0] and bare.accuracy > 0.5
     assert len(bare.seen.steps) == 2
-    unseen = cifar.accuracy(cifar.vgg(0, width=2), test, cifar.scale_of(train), deep.batch)
-    assert 0 <= unseen <= 1
+
+
+def counts_every_image_once(accuracy):
+    """With a last batch that is not full; without a norm the batches do not matter."""
+    rng, params = np.random.default_rng(0), cifar.vgg(0, width=2)
+    pixels = rng.integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
+    scale, norm = cifar.Scale(np.full(3, 128.0), np.full(3, 70.0)), cifar.NORMS["without"]
+    answers = cifar.forward(params, cifar.scaled(torch.tensor(pixels), scale), norm).argmax(dim=1)
+    labels = (answers.numpy() + (np.arange(12) % 4 > 0)) % 10
+    return accuracy(params, cifar.Images(pixels, labels), scale, norm, batch=5) == 0.25
+
+
+def test_the_accuracy_counts_every_image_once():
+    assert counts_every_image_once(cifar.accuracy)
+    for error in (("range(0,", "range(1,"), ("start + batch)", "start + batch - 1)")):
+        assert not counts_every_image_once(twin(cifar.accuracy, *error)), error
 
 
 @pytest.mark.parametrize("file", [None, "data_batch_2.bin"], ids=["no folder", "truncated"])
-def test_the_command_says_what_is_wrong_in_one_line(folder, file):
+def test_the_command_says_what_is_wrong_in_one_line(tool, folder, file):
     if file:
         whole = (folder / file).read_bytes()
         (folder / file).write_bytes(whole[:-100])
-    line = only_line(tool(folder if file else folder / "absent"))
+    line = tool(folder if file else folder / "absent")
     assert line.startswith("cifar: expected ") and (file or "absent") in line
 
 
-def test_make_cifar_without_a_folder_says_how_to_name_one():
-    said = run("make", "-o", ".venv/ready", f"PY={sys.executable}", "cifar", FOLDER="")
-    assert "make cifar FOLDER=" in only_line(said)
+def test_make_hands_the_folder_over_and_without_one_the_command_says_how_to_name_one(tool):
+    said = run("make", "-n", "-o", ".venv/ready", "cifar", "FOLDER=/a folder", "OPTIONS=--steps 9")
+    assert said.stdout.strip().endswith('tools/cifar.py "/a folder" --steps 9')
+    assert "make cifar FOLDER=" in tool("")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-def test_a_missing_gpu_ends_in_one_line(folder):
-    assert "torch found none" in only_line(tool(folder, "--device", "cuda"))
+def test_a_missing_gpu_ends_in_one_line(tool, folder):
+    assert "torch found none" in tool(folder, "--device", "cuda")

@@ -3,25 +3,51 @@
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
+from twins import twin
 
-from normlib.experiments import data, deep, landscape
+from normlib.experiments import data, deep, landscape, training
+from normlib.layers import batch_norm
 
 SEEDS = (0, 1, 2)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_on_a_quadratic_every_number_of_the_ray_is_known(seed):
-    rng = np.random.default_rng(seed)
+def knows_the_quadratic(seed):
+    """On θᵀAθ / 2 with the gradient d = Aθ every number of the ray is known."""
+    rng, lengths = np.random.default_rng(seed), np.array([0.1, 0.7])
     half = torch.tensor(rng.standard_normal((5, 5)))
     a, theta = half @ half.T, torch.tensor(rng.standard_normal(5))
     d = a @ theta
-    ray = landscape.probe({"p": theta}, lambda p, _: p["p"] @ a @ p["p"] / 2, None, (0.1, 0.7))
-    for i, eta in enumerate((0.1, 0.7)):
-        there = theta - eta * d
-        assert ray.losses[i] == pytest.approx((there @ a @ there / 2).item(), rel=1e-12)
-        assert ray.changes[i] == pytest.approx(eta * (a @ d).norm().item(), rel=1e-10)
-        assert ray.distances[i] == pytest.approx(eta * d.norm().item(), rel=1e-12)
-    assert ray.smoothness == pytest.approx(((a @ d).norm() / d.norm()).item(), rel=1e-10)
+    ray = landscape.probe({"p": theta}, lambda p, _: p["p"] @ a @ p["p"] / 2, None, lengths)
+    points = [theta - eta * d for eta in lengths]
+    expected = [
+        [(p @ a @ p / 2).item() for p in (theta, *points)],
+        lengths * (a @ d).norm().item(),
+        lengths * d.norm().item(),
+        ((a @ d).norm() / d.norm()).item(),
+    ]
+    found = [ray.start, *ray.losses], ray.changes, ray.distances, ray.smoothness
+    return all(np.allclose(*pair, rtol=1e-9) for pair in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_on_a_quadratic_every_number_of_the_ray_is_known(seed):
+    assert knows_the_quadratic(seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "shipped", "changed"),
+    [
+        ("ray", "(params, slopes, eta)", "(params, slopes, -eta)"),
+        ("ray", "* size(slopes)", ""),
+        ("change", "one[name] - other[name]", "other[name]"),
+        ("Ray", "self.changes / self.distances", "self.changes"),
+        ("size", ".sqrt()", ""),
+    ],
+)
+def test_a_ray_that_is_measured_wrong_is_seen(name, shipped, changed, monkeypatch):
+    monkeypatch.setattr(landscape, name, twin(getattr(landscape, name), shipped, changed))
+    assert not knows_the_quadratic(0)
 
 
 @pytest.mark.parametrize("name", landscape.NORMS)
@@ -29,38 +55,92 @@ def test_looking_along_the_ray_changes_no_step_of_the_training(name):
     split = data.digits(np.random.default_rng(0))
     problem = [landscape.digits_problem(split, landscape.NORMS[name], 0, 7) for _ in range(2)]
     seen, losses, params = landscape.survey(*problem[0], 0.1, (0.5, 4.0), every=3)
-    expected, trained = deep.train(*problem[1], 0.1)
+    start, loss, batches = problem[1]
+    expected, trained = training.train(start, deep.gradient(loss), batches, 0.1)
     assert np.array_equal(losses, expected)
     assert all(torch.equal(params[n], trained[n]) for n in trained)
     assert seen.steps.tolist() == [0, 3, 6] and np.array_equal(seen.start, losses[::3])
     assert seen.losses.shape == seen.changes.shape == seen.distances.shape == (3, 2)
 
 
+def meets_the_next_step(survey):
+    """At one learning rate the ray ends where the next step begins, if all samples are used."""
+    seen, losses, _ = survey(*landscape.linear_problem(batch_norm, 0, 3), 1e-4, (1.0,))
+    return np.allclose(seen.losses[:-1, 0], losses[1:], rtol=1e-12)
+
+
 def test_at_one_learning_rate_the_ray_meets_the_next_step():
-    problem = landscape.linear_problem(deep.batch, 0, 2)
-    seen, losses, _ = landscape.survey(*problem, 1e-4, (1.0,))
-    assert seen.losses[0, 0] == pytest.approx(losses[1], rel=1e-12)
+    assert meets_the_next_step(landscape.survey)
+    for error in (("ray(before,", "ray(moment.after,"), ("rate * f for", "2 * rate * f for")):
+        assert not meets_the_next_step(twin(landscape.survey, *error)), error
+
+
+def is_the_limit_of_short_rays(curvature, seed):
+    params, loss, batches = landscape.linear_problem(batch_norm, seed, 1)
+    short = landscape.probe(params, loss, batches[0], [1e-10]).smoothness
+    return abs(short / curvature(params, loss, batches[0]) - 1) < 1e-2
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_short_rays_in_a_linear_net_have_the_smoothness_of_the_curvature(seed):
-    params, loss, batches = landscape.linear_problem(deep.batch, seed, 1)
-    short = landscape.probe(params, loss, batches[0], [1e-10]).smoothness
-    assert short == pytest.approx(landscape.curvature(params, loss, batches[0]), rel=1e-2)
+    assert is_the_limit_of_short_rays(landscape.curvature, seed)
+    attached = twin(landscape.curvature, "s * s.detach()", "s * s")
+    assert not is_the_limit_of_short_rays(attached, seed)
+
+
+def divides_by_the_norm(lp, p):
+    """Of what is not yet centred."""
+    z = np.random.default_rng(0).standard_normal((9, 3)) + 2
+    ones = np.ones(3)
+    size = np.linalg.norm(z, ord=float(p), axis=0) / (1 if p == torch.inf else 9 ** (1 / p))
+    ours = lp(*map(torch.tensor, (z, 2 * ones, ones)), p=p, eps=0.0)[0].numpy()
+    return np.allclose(ours, 2 * (z - z.mean(axis=0)) / size + 1, rtol=1e-12)
 
 
 @pytest.mark.parametrize("p", [1, 2, torch.inf])
 def test_lp_divides_by_the_norm_of_what_is_not_yet_centered(p):
-    z = np.random.default_rng(0).standard_normal((9, 3)) + 2
-    ones = np.ones(3)
-    size = np.linalg.norm(z, ord=float(p), axis=0) / (1 if p == torch.inf else 9 ** (1 / p))
-    ours = landscape.lp(*map(torch.tensor, (z, 2 * ones, ones)), p=p, eps=0.0).numpy()
-    assert np.allclose(ours, 2 * (z - z.mean(axis=0)) / size + 1, rtol=1e-12)
+    assert divides_by_the_norm(landscape.lp, p)
+    for error in (
+        ("parts = z.abs()", "parts = (z - z.mean(dim=0)).abs()"),
+        ("dim=0)) / average", "dim=1, keepdim=True)) / average"),
+    ):
+        assert not divides_by_the_norm(twin(landscape.lp, *error), p), error
 
 
 @pytest.mark.parametrize("p", [1, 2, torch.inf])
 def test_a_dead_unit_passes_lp_with_a_finite_gradient(p):
     z = torch.zeros(4, 2, dtype=torch.float64, requires_grad=True)
-    y = landscape.lp(z, torch.ones(2), torch.zeros(2), p=p)
+    y, _ = landscape.lp(z, torch.ones(2), torch.zeros(2), p=p)
     slope = torch.autograd.grad((y * torch.randn(4, 2)).sum(), z)[0]
     assert y.abs().max() == 0 and slope.isfinite().all()
+
+
+def learns(outcome):
+    """From guessing to more than nine in ten within 60 steps, judged by the end of the run."""
+    split = data.digits(np.random.default_rng(0))
+    loss, accuracy = outcome(split, landscape.NORMS["batch norm"], 0.1, 0, steps=60)
+    return loss < 0.5 and 0.9 < accuracy < 1
+
+
+def test_the_outcome_of_a_run_is_its_end_on_digits_not_trained_on():
+    assert learns(landscape.outcome)
+    for error in (("losses[-20:]", "losses[:20]"), ("losses, params =", "losses, _ =")):
+        assert not learns(twin(landscape.outcome, *error)), error
+
+
+def draws_from_the_smallest_to_the_greatest(draw):
+    losses = np.array([[3.0, 1.0], [4.0, 9.0], [5.0, 2.0]])
+    seen = landscape.Ray(losses[:, 0], losses, 2 * losses, 0.5 * losses, np.array([0, 5, 10]))
+    expected = {"loss": [[3, 9, 5], [1, 4, 2]], "changes": [[6, 18, 10], [2, 8, 4]]}
+    expected["smoothness"] = [[4, 4, 4]]
+    axes = dict(zip(landscape.PICTURES, Figure().subplots(1, 3), strict=True))
+    for what, ax in axes.items():
+        draw(ax, seen, what, "C0", "-", "a run")
+    found = {what: [line.get_ydata().tolist() for line in ax.lines] for what, ax in axes.items()}
+    return found == expected and all(ax.lines[0].get_xdata()[-1] == 10 for ax in axes.values())
+
+
+def test_a_picture_shows_the_smallest_and_the_greatest_value_at_each_step():
+    assert draws_from_the_smallest_to_the_greatest(landscape.draw)
+    for error in (("values.max(axis=1)", "values.mean(axis=1)"), ("seen.changes}", "seen.losses}")):
+        assert not draws_from_the_smallest_to_the_greatest(twin(landscape.draw, *error)), error

@@ -9,8 +9,6 @@ of --steps 100, --width 16 and --threads.
 """
 
 import argparse
-import json
-import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -20,7 +18,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
+import store
 import torch
 from tqdm import tqdm
 
@@ -48,11 +46,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def kept(values: np.ndarray) -> list[float | None]:
-    """Four significant digits, and null for what JSON does not have."""
-    return [float(f"{v:.4g}") if math.isfinite(v) else None for v in values]
-
-
 def summary(run: cifar.Run) -> dict:
     seen = run.seen
     rows = {
@@ -63,7 +56,7 @@ def summary(run: cifar.Run) -> dict:
         "smoothness": seen.smoothness,
         "last losses": run.losses[-20:],
     }
-    numbers = {name: kept(row) for name, row in rows.items()}
+    numbers = {name: list(map(store.kept, row)) for name, row in rows.items()}
     return {"test accuracy": run.accuracy, "probed steps": seen.steps.tolist()} | numbers
 
 
@@ -98,7 +91,7 @@ def main() -> None:
     draw(runs, options.out)
     settings = chosen | {"steps": options.steps, "rate": cifar.RATE, "factors": cifar.FACTORS}
     results = settings | {name: summary(run) for name, run in runs.items()}
-    (options.out / "cifar.json").write_text(json.dumps(results, indent=1) + "\n")
+    store.write_json(options.out / "cifar.json", results)
     print(f"Three pictures and cifar.json are in {options.out}")
 
 

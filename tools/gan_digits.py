@@ -1,4 +1,4 @@
-"""Train the small GANs of the chapter "Bound a layer" and write chapters/data/gan_digits.json:
+"""Train the small GANs of chapters/spectral-norm.ipynb and write chapters/data/gan_digits.json:
 python tools/gan_digits.py. Six to ten minutes on one core; delete the file to start afresh.
 
 Three critics (without spectral norm, and with the bounds 1 and 8), three learning rates, five
@@ -17,7 +17,8 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data, gan
+from normlib.experiments import data
+from normlib.experiments import spectral_norm as gan
 
 TARGET = Path(__file__).resolve().parents[1] / "chapters" / "data" / "gan_digits.json"
 BOUNDS, RATES, SEEDS = (None, 1.0, 8.0), (0.001, 0.003, 0.01), (1, 2, 3, 4, 5)
@@ -32,7 +33,7 @@ def main() -> None:
     for bound, rate, seed in tqdm(list(itertools.product(BOUNDS, RATES, SEEDS))):
         setting = {"bound": bound, "rate": rate, "seed": seed}
         runs.append(setting | judge.follow(digits.x_train, CHECKPOINTS, **setting))
-    store.write(TARGET, f'{{"checkpoints": {list(CHECKPOINTS)}, "runs": {store.table(runs)}}}\n')
+    store.write_json(TARGET, {"checkpoints": list(CHECKPOINTS), "runs": runs})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""Run the heavier experiments of the chapter "Walk along the gradient" and write
-chapters/data/landscape.json: python tools/landscape.py. About four minutes on one core; delete the
-file to start afresh.
+"""Run the heavier part of chapters/landscape.ipynb and write chapters/data/landscape.json:
+python tools/landscape.py. About four minutes on one core; delete the file to start afresh.
 
 First, six ReLU layers on the digits: four norms, five learning rates, five seeds, 300 steps. Then
 the deep linear net at the paper's learning rate of 1e-6: with and without batch norm, three seeds,
@@ -12,7 +11,6 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import itertools
-import math
 from pathlib import Path
 
 import numpy as np
@@ -27,20 +25,10 @@ RATES, SEEDS = (0.03, 0.1, 0.3, 1.0, 2.0), (0, 1, 2, 3, 4)
 RATE, FACTORS, STEPS, EVERY = 1e-6, (0.01, 0.1, 1.0, 5.0, 30.0), 3000, 100
 
 
-def kept(number: float) -> float | None:
-    """Four significant digits, and null for what JSON does not have."""
-    return float(f"{number:.4g}") if math.isfinite(number) else None
-
-
 def sweep(split: data.Split, name: str, rate: float, seed: int) -> dict:
     loss, accuracy = landscape.outcome(split, landscape.NORMS[name], rate, seed)
-    return {
-        "norm": name,
-        "rate": rate,
-        "seed": seed,
-        "loss": kept(loss),
-        "accuracy": kept(accuracy),
-    }
+    setting = {"norm": name, "rate": rate, "seed": seed}
+    return setting | {"loss": store.kept(loss), "accuracy": store.kept(accuracy)}
 
 
 def long_run(name: str, seed: int) -> dict:
@@ -52,7 +40,9 @@ def long_run(name: str, seed: int) -> dict:
         "change": seen.changes.max(axis=1),
         "smoothness": seen.smoothness,
     }
-    return {"norm": name, "seed": seed} | {key: list(map(kept, row)) for key, row in rows.items()}
+    return {"norm": name, "seed": seed} | {
+        key: list(map(store.kept, row)) for key, row in rows.items()
+    }
 
 
 def main() -> None:
@@ -62,8 +52,7 @@ def main() -> None:
     digits = [sweep(split, *setting) for setting in tqdm(settings, "digits", disable=None)]
     pairs = list(itertools.product(("without", "batch norm"), SEEDS[:3]))
     linear = [long_run(*pair) for pair in tqdm(pairs, "deep linear", disable=None)]
-    tables = store.table(digits), store.table(linear)
-    store.write(TARGET, f'{{"digits": {tables[0]},\n"deep linear": {tables[1]}}}\n')
+    store.write_json(TARGET, {"digits": digits, "deep linear": linear})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
-"""Train the networks of the chapter "Add noise after batch norm" and write
-chapters/data/noisy_digits.json: python tools/noisy_digits.py. Two to four minutes on one core;
-delete the file to start afresh.
+"""Train the networks of chapters/noisy-batch-norm.ipynb and write chapters/data/noisy_digits.json:
+python tools/noisy_digits.py. Two to four minutes on one core; delete the file to start afresh.
 
 ReLU nets of 5 and 12 hidden layers, plain and with batch norm, with and without noise, five
 learning rates, three seeds, 200 steps. How each run ended is kept, rounded to six decimals.
@@ -18,7 +17,7 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data, noise
+from normlib.experiments import data, noisy_batch_norm
 
 TARGET = Path(__file__).resolve().parents[1] / "chapters" / "data" / "noisy_digits.json"
 LAYERS, RATES, SEEDS, STEPS = (5, 12), (0.01, 0.03, 0.1, 0.3, 1.0), (0, 1, 2), 200
@@ -31,8 +30,8 @@ def main() -> None:
     runs = []
     for setting in tqdm(list(settings)):
         named = dict(zip(("layers", "norm", "noise", "rate", "seed"), setting, strict=True))
-        runs.append(named | noise.follow(digits, **named, steps=STEPS))
-    store.write(TARGET, f'{{"steps": {STEPS}, "runs": {store.table(runs)}}}\n')
+        runs.append(named | noisy_batch_norm.follow(digits, **named, steps=STEPS))
+    store.write_json(TARGET, {"steps": STEPS, "runs": runs})
 
 
 if __name__ == "__main__":

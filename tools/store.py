@@ -1,6 +1,7 @@
 """Write a file in one step: whoever reads it sees the former one or the new one, never a part."""
 
 import json
+import math
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,6 +23,20 @@ def write(path: Path, text: str) -> None:
         raise
 
 
-def table(runs: list[dict]) -> str:
-    """A list of runs as JSON, a line each, so that a change is seen where it happened."""
-    return "[\n" + ",\n".join(f"  {json.dumps(run)}" for run in runs) + "\n]"
+BREAKS = {"[{": "[\n  {", "}, {": "},\n  {", "}], ": "}\n],\n", "}]": "}\n]"}
+
+
+def write_json(path: Path, document: dict) -> None:
+    """JSON in which each dictionary of a list has a line, so that a change is seen where it
+    happened."""
+    line = text = json.dumps(document, allow_nan=False)
+    for before, after in BREAKS.items():
+        text = text.replace(before, after)
+    if json.loads(text, strict=False) != json.loads(line):
+        raise ValueError(f"expected no string with one of {list(BREAKS)} in it; try other words")
+    write(path, text + "\n")
+
+
+def kept(number: float) -> float | None:
+    """Four significant digits, and null for what JSON does not have."""
+    return float(f"{number:.4g}") if math.isfinite(number) else None

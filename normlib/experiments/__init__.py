@@ -1,1 +1,1 @@
-"""Data, networks and training for the chapters that put a layer to work."""
+"""Data, networks and one training loop; what serves one chapter alone has its name."""

@@ -2,8 +2,8 @@
 
 The binary version of CIFAR-10 is six files of records: 1 byte for the label, 3,072 for the pixels,
 32×32 red ones row by row, then green, then blue. Nothing else is read, and never a pickle. The net
-is a dictionary of parameters and a function, as in `deep`, so that `deep` trains it and `landscape`
-looks at it; it is in float32, on the CPU or a GPU. Chapter "Walk along the gradient".
+is a dictionary of parameters and a function, so that `landscape` trains it and looks at it. It is
+in float32, on the CPU or a GPU.
 """
 
 import itertools
@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from normlib.experiments import deep, landscape, training
-from normlib.experiments.deep import Norm, Params
-from normlib.experiments.landscape import Landscape
+from normlib.experiments import landscape, training
+from normlib.experiments.landscape import Ray
+from normlib.experiments.networks import Norm, Params
+from normlib.layers import batch_norm
 from normlib.layers.shapes import per_channel
 
 TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -104,12 +105,12 @@ def scaled(pixels: Tensor, scale: Scale) -> Tensor:
     return (pixels - mean) / deviation
 
 
-def plain(z: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
-    """A norm's place without a norm, for images; `deep.batch` takes images as it is."""
-    return per_channel(gamma, z) * z + per_channel(beta, z)
+def no_norm(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, None]:
+    """A norm's place without a norm, for images; `batch_norm` takes images as it is."""
+    return per_channel(gamma, z) * z + per_channel(beta, z), None
 
 
-NORMS: dict[str, Norm] = {"without": plain, "batch norm": deep.batch}
+NORMS: dict[str, Norm] = {"without": no_norm, "batch norm": batch_norm}
 STAGES = ((1,), (2,), (4, 4), (8, 8), (8, 8))  # VGG-11: widths of its convolutions, in first widths
 
 
@@ -136,14 +137,14 @@ def forward(params: Params, x: Tensor, norm: Norm) -> Tensor:
     for stage in STAGES:
         for _ in stage:
             z = functional.conv2d(x, params[f"w{layer}"], padding=1)
-            x = torch.relu(norm(z, params[f"gamma{layer}"], params[f"beta{layer}"]))
+            x = torch.relu(norm(z, params[f"gamma{layer}"], params[f"beta{layer}"])[0])
             layer += 1
         x = functional.max_pool2d(x, 2)
     return x.flatten(1) @ params["w_out"] + params["bias"]
 
 
 def loss_on(images: Images, scale: Scale, norm: Norm, device: str = "cpu") -> Callable:
-    """A loss for `deep` and `landscape`: the mean cross entropy over the rows of a batch."""
+    """A loss for `landscape`: the mean cross entropy over the rows of a batch."""
     pixels, labels = (torch.tensor(part, device=device) for part in images)
 
     def loss(params: Params, rows: Any) -> Tensor:
@@ -167,7 +168,7 @@ def accuracy(params: Params, images: Images, scale: Scale, norm: Norm, batch: in
 
 
 class Run(NamedTuple):
-    seen: Landscape
+    seen: Ray
     losses: np.ndarray  # (steps,)
     accuracy: float  # on the test images
 

@@ -1,5 +1,5 @@
 """The loss along the gradient ray, as Santurkar et al. (2018) probe it, and the normalizations
-by other means than the deviation. Chapter "Walk along the gradient".
+by other means than the deviation.
 
 At the parameters θ with the gradient d, the ray is θ - η d for several step lengths η ≥ 0. The
 functions take any loss of `deep`: a function (params, batch) → number. They change nothing in
@@ -15,23 +15,25 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from normlib.experiments import deep, training
+from normlib.experiments import deep, networks, training
 from normlib.experiments.data import Split
-from normlib.experiments.deep import Norm, Params
+from normlib.experiments.networks import Norm, Params
+from normlib.layers import batch_norm, layer_norm, rms_norm
 
 
 class Ray(NamedTuple):
-    """What one gradient ray meets. The arrays have one entry for each step length."""
+    """What a gradient ray meets at each step length; or many rays, with a row for each."""
 
-    start: float  # the loss where the ray begins
-    losses: np.ndarray
+    start: Any  # the loss where the ray begins
+    losses: np.ndarray  # (lengths,) or (rays, lengths), as the others
     changes: np.ndarray  # the distance of the gradient there from the gradient at the start
     distances: np.ndarray  # the way from the start, η |d|
+    steps: Any = 0  # at which step of training
 
     @property
-    def smoothness(self) -> float:
+    def smoothness(self) -> Any:
         """The effective smoothness: the greatest change of the gradient per way."""
-        return (self.changes / self.distances).max()
+        return (self.changes / self.distances).max(axis=-1)
 
 
 def size(vectors: Params) -> float:
@@ -47,7 +49,8 @@ def ray(
     params: Params, slopes: Params, start: float, loss: Callable, rows: Any, lengths: Sequence
 ) -> Ray:
     """Walk from `params` along minus the gradient `slopes`, all step lengths on one batch."""
-    there = [deep.gradient(deep.step(params, slopes, eta), loss, rows) for eta in lengths]
+    gradient = deep.gradient(loss)
+    there = [gradient(training.sgd(params, slopes, eta)[0], rows) for eta in lengths]
     losses = np.array([value for value, _ in there])
     changes = np.array([change(slopes, other) for _, other in there])
     return Ray(start, losses, changes, np.array(lengths) * size(slopes))
@@ -55,23 +58,8 @@ def ray(
 
 def probe(params: Params, loss: Callable, rows: Any, lengths: Sequence) -> Ray:
     """The ray from `params`, whose gradient is computed first."""
-    start, slopes = deep.gradient(params, loss, rows)
+    start, slopes = deep.gradient(loss)(params, rows)
     return ray(params, slopes, start, loss, rows, lengths)
-
-
-class Landscape(NamedTuple):
-    """Rays along a training run. Each array has one row for each ray."""
-
-    steps: np.ndarray  # at which step of training
-    start: np.ndarray  # (rays,) the loss at that step
-    losses: np.ndarray  # (rays, lengths)
-    changes: np.ndarray  # (rays, lengths)
-    distances: np.ndarray  # (rays, lengths)
-
-    @property
-    def smoothness(self) -> np.ndarray:
-        """(rays,) the effective smoothness at each step."""
-        return (self.changes / self.distances).max(axis=1)
 
 
 def survey(
@@ -82,22 +70,30 @@ def survey(
     factors: Sequence[float],
     *,
     every: int = 1,
-) -> tuple[Landscape, np.ndarray, Params]:
+) -> tuple[Ray, np.ndarray, Params]:
     """Train by plain SGD, and at every few steps look along the ray on the batch of that step, at
     the step lengths rate · factors. Also returns all losses and the trained parameters."""
-    lengths, rays, losses = [rate * f for f in factors], {}, []
-    for number, moment in enumerate(deep.walk(params, loss, batches, rate)):
+    lengths, rays, losses = [rate * f for f in factors], [], []
+    walk = training.walk(params, deep.gradient(loss), batches, rate)
+    for number, moment in enumerate(walk):
         losses.append(moment.loss)
         params = moment.after
         if number % every == 0:
-            rays[number] = ray(
-                moment.before, moment.slopes, moment.loss, loss, moment.rows, lengths
-            )
-    columns = map(np.array, zip(*rays.values(), strict=True))
-    return Landscape(np.array(list(rays)), *columns), np.array(losses), params
+            rows, start, before, slopes, _ = moment
+            seen = ray(before, slopes, start, loss, rows, lengths)
+            rays.append(seen._replace(steps=number))
+    return Ray(*map(np.array, zip(*rays, strict=True))), np.array(losses), params
 
 
-def lp(z: Tensor, gamma: Tensor, beta: Tensor, *, p: float, eps: float = 1e-5) -> Tensor:
+def rms(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple:
+    """RMSNorm, and the shift that the other norms have."""
+    y, cache = rms_norm(z, gamma)
+    return y + beta, cache
+
+
+def lp(
+    z: Tensor, gamma: Tensor, beta: Tensor, *, p: float, eps: float = 1e-5
+) -> tuple[Tensor, None]:
     """Subtract the mean over the batch and divide by the average ℓp norm, which is computed
     before the mean is subtracted: y = gamma (z - mean z) / (mean |z|^p)^(1/p) + beta, and for
     p = ∞ the greatest |z|. Each unit has its own; eps is added to the mean."""
@@ -105,14 +101,14 @@ def lp(z: Tensor, gamma: Tensor, beta: Tensor, *, p: float, eps: float = 1e-5) -
     average = (
         parts.amax(dim=0) + eps if p == torch.inf else ((parts**p).mean(dim=0) + eps) ** (1 / p)
     )
-    return gamma * (z - z.mean(dim=0)) / average + beta
+    return gamma * (z - z.mean(dim=0)) / average + beta, None
 
 
 NORMS: dict[str, Norm] = {
-    "without": deep.plain,
-    "batch norm": deep.batch,
-    "layer norm": deep.layer,
-    "RMSNorm": deep.rms,
+    "without": networks.no_norm,
+    "batch norm": batch_norm,
+    "layer norm": layer_norm,
+    "RMSNorm": rms,
 }
 LP: dict[str, Norm] = {f"ℓ{n}": partial(lp, p=p) for n, p in ((1, 1), (2, 2), ("∞", torch.inf))}
 SIX_LAYERS = (64, *[64] * 6, 10)
@@ -138,8 +134,10 @@ def outcome(
 ) -> tuple[float, float]:
     """Train the six layers: the mean loss of the last 20 steps, and the accuracy on the test
     digits."""
-    losses, params = deep.train(*digits_problem(split, norm, seed, steps), rate)
-    return losses[-20:].mean(), deep.accuracy(params, split.x_test, split.labels_test, norm)
+    params, loss, batches = digits_problem(split, norm, seed, steps)
+    losses, params = training.train(params, deep.gradient(loss), batches, rate)
+    test = torch.tensor(split.x_test), torch.tensor(split.labels_test)
+    return losses[-20:].mean(), networks.accuracy(params, *test, norm)
 
 
 def curvature(params: Params, loss: Callable, rows: Any) -> float:
@@ -161,7 +159,7 @@ PICTURES = {
 }
 
 
-def draw(ax: Axes, seen: Landscape, what: str, color: str, style: str, label: str) -> None:
+def draw(ax: Axes, seen: Ray, what: str, color: str, style: str, label: str) -> None:
     """One of the three pictures, for one run: a band from the smallest to the greatest value at
     each step, or, for the smoothness, a line."""
     look = {"color": color, "ls": style, "lw": 1.2}

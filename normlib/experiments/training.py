@@ -1,21 +1,19 @@
-"""Plain stochastic gradient descent, twice: by this book's backward, and by torch."""
+"""The training loop, one for all nets of this book.
 
-from collections.abc import Callable, Iterator
-from functools import partial
+All that `walk` asks for is a gradient: a function (params, rows) → loss, gradients. Which layer
+normalizes is decided there. `networks.gradient` goes through this book's backward, in NumPy;
+`deep.gradient` through torch's autograd. Parameters and their gradients are dictionaries with the
+same names, of arrays or of tensors. Nothing is changed in place.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from normlib.experiments import networks
-from normlib.experiments.networks import Params
-from normlib.layers import (
-    batch_norm,
-    batch_norm_backward,
-    batch_norm_inference,
-    update_running,
-)
-
-Running = list[tuple[np.ndarray, np.ndarray]]  # mean and var of each hidden layer
+Params = dict[str, Any]
+Gradient = Callable[[Params, Any], tuple[float, Params]]
 
 
 def batches(samples: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -28,70 +26,80 @@ def batches(samples: int, size: int, steps: int, rng: np.random.Generator) -> It
         yield batch
 
 
-def fresh_statistics(params: Params) -> Running:
-    widths = [len(params[f"gamma{layer}"]) for layer in range(networks.depth(params))]
-    return [(np.zeros(width), np.ones(width)) for width in widths]
+def sgd(
+    params: Params, slopes: Params, rate: float, state: None = None, *, decay: float = 0.0
+) -> tuple[Params, None]:
+    """One step of plain gradient descent, with weight decay. It has no state."""
+    keep = 1 - rate * decay
+    return {name: keep * value - rate * slopes[name] for name, value in params.items()}, None
+
+
+def adam(params: Params, slopes: Params, rate: float, state: tuple | None) -> tuple[Params, tuple]:
+    """One step of Adam (Kingma and Ba 2015) with its usual constants, on arrays."""
+    step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))
+    step += 1
+    m = {name: 0.9 * m[name] + 0.1 * slopes[name] for name in params}
+    v = {name: 0.999 * v[name] + 0.001 * slopes[name] * slopes[name] for name in params}
+    unbiased = {n: (m[n] / (1 - 0.9**step), np.sqrt(v[n] / (1 - 0.999**step))) for n in params}
+    moves = {name: mean / (root + 1e-8) for name, (mean, root) in unbiased.items()}
+    return sgd(params, moves, rate)[0], (step, m, v)
+
+
+class Moment(NamedTuple):
+    """One step of training."""
+
+    rows: Any  # the batch
+    loss: float  # before the step
+    before: Params
+    slopes: Params
+    after: Params
+
+
+def walk(
+    params: Params,
+    gradient: Gradient,
+    order: Iterable,
+    rate: float,
+    *,
+    update: Callable = sgd,
+    frozen: Collection[str] = (),
+) -> Iterator[Moment]:
+    """Every step of training, for whoever wants to look at it. The parameters named in `frozen`
+    stay. `order` holds the batches; wrap it in tqdm for a progress bar."""
+    state = None
+    for rows in order:
+        loss, slopes = gradient(params, rows)
+        moving = {name: value for name, value in params.items() if name not in frozen}
+        moved, state = update(moving, slopes, rate, state)
+        after = params | moved
+        yield Moment(rows, loss, params, slopes, after)
+        params = after
 
 
 def train(
-    params: Params,
-    x: np.ndarray,
-    labels: np.ndarray,
-    order: list[np.ndarray],
-    *,
-    rate: float,
-    norm_backward: Callable = batch_norm_backward,
-) -> tuple[list[float], Params, Running]:
-    """Train a batch-normalized net; returns the losses, the trained net and its statistics."""
-    losses, running = [], fresh_statistics(params)
-    norms = [batch_norm] * networks.depth(params)
-    for batch in order:
-        logits, caches = networks.forward(params, x[batch], norms)
-        loss, dlogits = networks.cross_entropy(logits, labels[batch])
-        grads = networks.backward(params, dlogits, caches, norm_backward)
-        zs = [z for _, z, _, _ in caches[:-1]]
-        running = [update_running(*old, z) for old, z in zip(running, zs, strict=True)]
-        params = {name: value - rate * grads[name] for name, value in params.items()}
-        losses.append(loss)
-    return losses, params, running
-
-
-def predict(params: Params, running: Running, x: np.ndarray) -> np.ndarray:
-    """The class of each sample, by the running statistics."""
-
-    def norm(mean: np.ndarray, var: np.ndarray, z: np.ndarray, gamma, beta) -> tuple:
-        return batch_norm_inference(z, mean, var, gamma, beta)
-
-    logits, _ = networks.forward(params, x, [partial(norm, *statistics) for statistics in running])
-    return logits.argmax(axis=1)
-
-
-def torch_twin(params: Params) -> torch.nn.Sequential:
-    """The same net from torch's own modules, with the same weights, in float64."""
-    modules: list[torch.nn.Module] = []
-    for layer in range(networks.depth(params)):
-        w = params[f"w{layer}"]
-        modules += [
-            torch.nn.Linear(*w.shape, bias=False),
-            torch.nn.BatchNorm1d(w.shape[1]),
-            torch.nn.ReLU(),
-        ]
-    net = torch.nn.Sequential(*modules, torch.nn.Linear(*params["w_out"].shape)).double()
-    with torch.no_grad():
-        for target, value in zip(net.parameters(), params.values(), strict=True):
-            target.copy_(torch.tensor(value.T))
-    return net
+    params: Params, gradient: Gradient, order: Iterable, rate: float, **options
+) -> tuple[np.ndarray, Params]:
+    """The loss before each step of `walk`, and the parameters after the last."""
+    losses = []
+    for moment in walk(params, gradient, order, rate, **options):
+        losses.append(moment.loss)
+        params = moment.after
+    return np.array(losses), params
 
 
 def train_torch(
-    net: torch.nn.Module, x: np.ndarray, labels: np.ndarray, order: list[np.ndarray], *, rate: float
+    net: torch.nn.Module, x: np.ndarray, labels: np.ndarray, order: Iterable, *, rate: float
 ) -> list[float]:
-    """Train it in place by torch's autograd, optimizer and loss; returns the losses."""
+    """Train a torch module in place; returns the losses.
+
+    A witness of `train`, and so it shares nothing with it: modules, loss, gradients and optimizer
+    are torch's own.
+    """
     optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     losses = []
-    for batch in order:
+    for rows in order:
         loss = torch.nn.functional.cross_entropy(
-            net(torch.tensor(x[batch])), torch.tensor(labels[batch])
+            net(torch.tensor(x[rows])), torch.tensor(labels[rows])
         )
         optimizer.zero_grad()
         loss.backward()

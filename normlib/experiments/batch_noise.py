@@ -2,19 +2,17 @@
 
 What a small batch does to the gradient and what it does to the statistics come together as a
 rule. Here the batch of a step stays what it is, and only the statistics are taken from parts of
-it, called ghost batches (Hoffer et al. 2017). Chapter "Count the noise of a batch".
+it, called ghost batches (Hoffer et al. 2017).
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from normlib.experiments import data, networks, training
-from normlib.layers import batch_norm, batch_norm_backward, batch_norm_inference
-
-Norm = tuple[Callable, Callable]  # forward (z, gamma, beta) → y, cache; backward (dy, cache)
+from normlib.experiments.networks import Pair
+from normlib.layers import batch_norm, batch_norm_backward
 
 
 def parts_as_channels(z: np.ndarray, m: int) -> np.ndarray:
@@ -27,7 +25,7 @@ def channels_as_parts(z: np.ndarray, units: int) -> np.ndarray:
     return z.reshape(len(z), -1, units).transpose(1, 0, 2).reshape(-1, units)
 
 
-def ghost(m: int) -> Norm:
+def ghost(m: int) -> Pair:
     """Batch norm with the statistics of each part of m samples."""
 
     def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
@@ -44,7 +42,7 @@ def ghost(m: int) -> Norm:
     return forward, backward
 
 
-def noisy(m: int, rng: np.random.Generator) -> Norm:
+def noisy(m: int, rng: np.random.Generator) -> Pair:
     """Batch norm with the statistics of the whole batch, moved at random by as much as those of a
     part of m samples would be, for Gaussian values: variances 1/m and 1/2m, less the batch's own.
     """
@@ -71,26 +69,16 @@ class Outcome(NamedTuple):
     train_loss: float  # both at inference, with the statistics of all training digits
 
 
-def at_inference(mean: np.ndarray, var: np.ndarray, z: np.ndarray, *affine: np.ndarray) -> tuple:
-    return batch_norm_inference(z, mean, var, *affine)
-
-
 def outcome(params: networks.Params, x: list[np.ndarray], labels: list[np.ndarray]) -> Outcome:
     """Judge a net. `x` and `labels` are pairs: the digits trained on, and the others."""
-    caches = networks.forward(params, x[0], [batch_norm] * networks.depth(params))[1]
-    statistics = [(z.mean(axis=0), z.var(axis=0)) for _, z, _, _ in caches[:-1]]
-    norms = [partial(at_inference, *pair) for pair in statistics]
-    seen, unseen = (networks.forward(params, part, norms)[0] for part in x)
-    accuracy = (unseen.argmax(axis=1) == labels[1]).mean().item()
-    losses = (
-        networks.cross_entropy(unseen, labels[1])[0],
-        networks.cross_entropy(seen, labels[0])[0],
-    )
-    return Outcome(accuracy, *losses)
+    norm = networks.at_inference(networks.statistics(params, x[0]))
+    logits = [networks.forward(params, part, norm)[0] for part in x]
+    train, test = (networks.cross_entropy(*pair)[0] for pair in zip(logits, labels, strict=True))
+    return Outcome(networks.accuracy(params, x[1], labels[1], norm), test, train)
 
 
 def experiment(
-    norm: Callable[[np.random.Generator], Norm], *, seed: int, rate: float, steps: int = 400
+    norm: Callable[[np.random.Generator], Pair], *, seed: int, rate: float, steps: int = 400
 ) -> Outcome:
     """Train a net with two hidden layers of 64 units on 300 digits, in batches of 128, by plain
     gradient descent. `norm` makes the norm from a generator of its own."""
@@ -99,13 +87,9 @@ def experiment(
     x = np.split(np.concatenate([split.x_train, split.x_test]), [300])
     labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [300])
     params = networks.dense((64, 64, 64, 10), rng)
-    forward, backward = norm(np.random.default_rng([seed, 1]))
-    for rows in training.batches(300, 128, steps, rng):
-        logits, caches = networks.forward(params, x[0][rows], [forward] * networks.depth(params))
-        _, dlogits = networks.cross_entropy(logits, labels[0][rows])
-        grads = networks.backward(params, dlogits, caches, backward)
-        params = {name: value - rate * grads[name] for name, value in params.items()}
-    return outcome(params, x, labels)
+    gradient = networks.gradient(x[0], labels[0], norm(np.random.default_rng([seed, 1])))
+    order = training.batches(300, 128, steps, rng)
+    return outcome(training.train(params, gradient, order, rate)[1], x, labels)
 
 
 def statistics_of(m: int) -> Callable:

@@ -2,6 +2,8 @@
 
 Everything is dense, float64 and seeded: every random number comes from one NumPy generator, and
 torch only computes and differentiates. A layer is a pair (w, b). The spectral norm is this book's.
+The loop is one of its own: `training.walk` descends one loss by one gradient, while here two
+players take turns on one batch, each with a loss, an optimizer and noise of its own.
 """
 
 import itertools

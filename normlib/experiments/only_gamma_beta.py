@@ -3,7 +3,7 @@
 import numpy as np
 
 from normlib.experiments import networks, training
-from normlib.experiments.networks import Params
+from normlib.experiments.training import Gradient, Params
 from normlib.layers import batch_norm, batch_norm_backward
 
 
@@ -31,31 +31,24 @@ def scattered(params: Params, count: int, rng: np.random.Generator) -> Params:
     return whole(params, []) | chosen
 
 
-def adam(value, grad, moments, step: int, rate: float) -> tuple:
-    """One step of Adam with its usual constants; the first step is number 1."""
-    m, v = 0.9 * moments[0] + 0.1 * grad, 0.999 * moments[1] + 0.001 * grad * grad
-    change = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
-    return value - rate * change, (m, v)
+def masked(gradient: Gradient, mask: Params) -> Gradient:
+    """The same loss, and its gradient where the mask is 1; elsewhere 0, with which Adam stays."""
+
+    def of_chosen(params: Params, rows: np.ndarray) -> tuple[float, Params]:
+        loss, slopes = gradient(params, rows)
+        return loss, {name: slopes[name] * mask[name] for name in params}
+
+    return of_chosen
 
 
 def train(params: Params, mask: Params, x, labels, order, *, rate: float) -> tuple:
     """Adam on the entries where the mask is 1; returns the losses and the trained net."""
-    norms, losses = [batch_norm] * networks.depth(params), []
-    active = [name for name in params if mask[name].any()]
-    params, moments = dict(params), dict.fromkeys(active, (0.0, 0.0))
-    for step, batch in enumerate(order, start=1):
-        logits, caches = networks.forward(params, x[batch], norms)
-        loss, dlogits = networks.cross_entropy(logits, labels[batch])
-        grads = networks.backward(params, dlogits, caches, batch_norm_backward)
-        for name in active:
-            grad = grads[name] * mask[name]
-            params[name], moments[name] = adam(params[name], grad, moments[name], step, rate)
-        losses.append(loss)
-    return np.array(losses), params
+    gradient = networks.gradient(x, labels, (batch_norm, batch_norm_backward))
+    frozen = [name for name in params if not mask[name].any()]
+    options = {"update": training.adam, "frozen": frozen}
+    return training.train(params, masked(gradient, mask), order, rate, **options)
 
 
 def predict(params: Params, x_train: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Classes of x, with the statistics of the whole training set."""
-    _, caches = networks.forward(params, x_train, [batch_norm] * networks.depth(params))
-    statistics = [(z.mean(axis=0), z.var(axis=0)) for _, z, _, _ in caches[:-1]]
-    return training.predict(params, statistics, x)
+    return networks.predict(params, networks.statistics(params, x_train), x)

@@ -1,4 +1,4 @@
-"""What is measured on a network while it trains. Chapter "Measure internal covariate shift"."""
+"""Internal covariate shift by the definition of Santurkar et al. (2018), at a step of training."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from normlib.experiments import deep
-from normlib.experiments.deep import Moment, Params
+from normlib.experiments import networks
+from normlib.experiments.training import Moment, Params
 
 
 class Shift(NamedTuple):
@@ -35,11 +35,11 @@ class Shift(NamedTuple):
 def layer_of(name: str, params: Params) -> int:
     """The layer of a parameter, from 0 on: 3 for w3, gamma3 and beta3, the last for the output."""
     digits = name.lstrip("abegmtw")
-    return int(digits) if digits.isdigit() else deep.depth(params)
+    return int(digits) if digits.isdigit() else networks.depth(params)
 
 
 def weights_of(layer: int, params: Params) -> str:
-    return f"w{layer}" if layer < deep.depth(params) else "w_out"
+    return f"w{layer}" if layer < networks.depth(params) else "w_out"
 
 
 def slope(params: Params, loss: Callable, rows: Any, name: str) -> Tensor:

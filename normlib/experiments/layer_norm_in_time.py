@@ -3,7 +3,6 @@
 a(t) = x(t) w_xh + h(t-1) w_hh,   h(t) = tanh(norm(a(t), gamma, beta))
 
 Ba, Kiros and Hinton (2016), equation 4, with one row a sample and one gamma, beta for all steps.
-Chapter "Normalize through time".
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ import numpy as np
 import sympy as sp
 import torch
 
-from normlib.experiments.networks import Params, cross_entropy
+from normlib.experiments.networks import Norm, Pair, cross_entropy
+from normlib.experiments.training import Gradient, Params
 from normlib.layers.core import Array
 from normlib.layers.layer import layer_norm, layer_norm_backward
 
@@ -31,16 +31,6 @@ class RecurrentCache(NamedTuple):
     steps: list[Step]
     w_xh: Array  # (I, H)
     w_hh: Array  # (H, H)
-
-
-def no_norm(a: Array, gamma: Array, beta: Array) -> tuple[Array, tuple[Array, Array]]:
-    """The same scale and shift, with mean 0 and deviation 1 in place of a's own."""
-    return gamma * a + beta, (a, gamma)
-
-
-def no_norm_backward(dy: Array, cache: tuple[Array, Array]) -> tuple[Array, Array, Array]:
-    a, gamma = cache
-    return gamma * dy, (dy * a).sum(axis=0), dy.sum(axis=0)
 
 
 def tanh(a: Array) -> Array:
@@ -155,34 +145,26 @@ def start(x: np.ndarray, params: Params) -> np.ndarray:
     return np.zeros((x.shape[1], len(params["gamma"])))
 
 
-def logits(params: Params, x: np.ndarray, norm: Callable) -> tuple[np.ndarray, np.ndarray, tuple]:
+def logits(params: Params, x: np.ndarray, norm: Norm) -> tuple[np.ndarray, np.ndarray, tuple]:
     """What the last state says, that state, and the cache."""
     h, cache = forward(x, start(x, params), *recurrent_part(params), norm=norm)
     return h[-1] @ params["w_out"] + params["bias"], h, cache
 
 
-def train(
-    params: Params,
-    x: np.ndarray,
-    labels: np.ndarray,
-    order: list[np.ndarray],
-    *,
-    rate: float,
-    norm: Callable = layer_norm,
-    norm_backward: Callable = layer_norm_backward,
-) -> tuple[list[float], Params]:
-    """Plain gradient descent on sequences x (T, samples, I); returns the losses and the net."""
-    losses = []
-    for batch in order:
-        scores, h, cache = logits(params, x[:, batch], norm)
-        loss, dscores = cross_entropy(scores, labels[batch])
+def gradient(x: np.ndarray, labels: np.ndarray, norm: Pair) -> Gradient:
+    """The cross entropy at the last states of sequences x (T, samples, I), and its gradient by
+    backpropagation through time."""
+
+    def through_time(params: Params, rows: np.ndarray) -> tuple[float, Params]:
+        scores, h, cache = logits(params, x[:, rows], norm[0])
+        loss, dscores = cross_entropy(scores, labels[rows])
         dh = np.zeros(h.shape)
         dh[-1] = dscores @ params["w_out"].T
-        _, _, *inner = backward(dh, cache, norm_backward=norm_backward)
-        grads = dict(zip(params, (*inner, h[-1].T @ dscores, dscores.sum(axis=0)), strict=True))
-        params = {name: value - rate * grads[name] for name, value in params.items()}
-        losses.append(loss)
-    return losses, params
+        _, _, *inner = backward(dh, cache, norm_backward=norm[1])
+        grads = *inner, h[-1].T @ dscores, dscores.sum(axis=0)
+        return loss, dict(zip(params, grads, strict=True))
+
+    return through_time
 
 
 def predict(params: Params, x: np.ndarray, norm: Callable = layer_norm) -> np.ndarray:

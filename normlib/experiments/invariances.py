@@ -1,7 +1,7 @@
 """Six changes of weights or data, nine layers, and which layer sees which change.
 
-Chapter "Scale it, shift it: what each layer does not see". A layer is a function of a net and eps;
-a change takes a net, a factor delta and a vector c to another net.
+A layer is a function of a net and eps; a change takes a net, a factor delta and a vector c to
+another net.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Noise behind a norm, as in Santurkar et al. (2018). Chapter "Add noise after batch norm"."""
+"""Noise behind a norm, as in Santurkar et al. (2018)."""
 
 from typing import NamedTuple
 
@@ -6,9 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from normlib.experiments import deep, training
+from normlib.experiments import deep, networks, training
 from normlib.experiments.data import Split
-from normlib.experiments.deep import Norm, Params
+from normlib.experiments.networks import Norm, Params
+from normlib.layers import batch_norm
 
 
 class Strength(NamedTuple):
@@ -41,9 +42,9 @@ def draw(
 def noisy(norm: Norm, rng: np.random.Generator, strength: Strength = PAPER) -> Norm:
     """The norm, and behind it noise that is drawn anew at every call: for every layer and step."""
 
-    def with_noise(z: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    def with_noise(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, None]:
         factor, shift = draw(*z.shape, rng, strength)
-        return factor * norm(z, gamma, beta) + shift
+        return factor * norm(z, gamma, beta)[0] + shift, None
 
     return with_noise
 
@@ -52,9 +53,9 @@ def prepared(
     digits: Split, *, norm: str, noise: bool, layers: int, seed: int, strength: Strength = PAPER
 ) -> tuple[Params, Norm]:
     """A ReLU net with this many hidden layers of 50 units, and its norm, "plain" or "batch"."""
-    inputs, quiet = digits.x_train.shape[1], {"plain": deep.plain, "batch": deep.batch}[norm]
+    quiet = {"plain": networks.no_norm, "batch": batch_norm}[norm]
     used = noisy(quiet, np.random.default_rng(1000 + seed), strength) if noise else quiet
-    return deep.dense((inputs, *[50] * layers, 10), seed), used
+    return deep.dense((digits.x_train.shape[1], *[50] * layers, 10), seed), used
 
 
 def follow(
@@ -68,12 +69,12 @@ def follow(
     params, used = prepared(digits, norm=norm, noise=noise, layers=layers, seed=seed)
     order = training.batches(len(digits.x_train), 128, steps, np.random.default_rng(seed))
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
-    losses, params = deep.train(params, loss, order, rate)
-    test = digits.x_test, digits.labels_test
+    losses, params = training.train(params, deep.gradient(loss), order, rate)
+    test = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
     silent = prepared(digits, norm=norm, noise=False, layers=layers, seed=seed)[1]
     end = losses[-20:].mean()
     return {
         "loss": round(end, 6) if np.isfinite(end) else None,
-        "accuracy": round(deep.accuracy(params, *test, used), 6),
-        "quiet": round(deep.accuracy(params, *test, silent), 6),
+        "accuracy": round(networks.accuracy(params, *test, used), 6),
+        "quiet": round(networks.accuracy(params, *test, silent), 6),
     }

@@ -1,0 +1,94 @@
+"""Definition 2.1 on a net small enough to differentiate by hand, and its first order."""
+
+import numpy as np
+import pytest
+import torch
+from twins import twin
+
+from normlib.experiments import deep, ics, networks, training
+
+RATE, X, Y = 0.05, 1.5, 0.4
+START = {"w0": [[0.7]], "gamma0": [1.2], "beta0": [0.3], "w_out": [[-0.8]], "bias": [0.1]}
+
+
+def moment_and_loss():
+    """The first step of (w_out h + bias - y)², where h = gamma (x w) + beta."""
+    params = {name: torch.tensor(value, dtype=torch.float64) for name, value in START.items()}
+    task = deep.Task(*(torch.full((1, 1), v, dtype=torch.float64) for v in (X, Y)))
+    loss = deep.squared_loss(networks.no_norm, task)
+    return next(training.walk(params, deep.gradient(loss), [slice(None)], RATE)), loss
+
+
+def by_hand():
+    """G and G' of w_out: 2 (w_out h + bias - y) h, before and after the layer below has moved."""
+    w, gamma, beta, out, bias = (np.ravel(value)[0] for value in START.values())
+    gap = out * (gamma * X * w + beta) + bias - Y
+    moved = [
+        value - RATE * 2 * gap * out * slope
+        for value, slope in ((w, gamma * X), (gamma, X * w), (beta, 1))
+    ]
+    units = gamma * X * w + beta, moved[1] * X * moved[0] + moved[2]
+    return [2 * (out * h + bias - Y) * h for h in units]
+
+
+def is_as_defined():
+    moment, loss = moment_and_loss()
+    shift = ics.shift_of_gradient(moment, loss, 1)
+    before, after = by_hand()
+    ours = shift.before.item(), shift.after.item(), shift.difference, shift.relative, shift.cosine
+    gap = abs(before - after)
+    theirs = before, after, gap, gap / abs(before), np.sign(before * after)
+    return np.allclose(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "shipped", "changed"),
+    [
+        ("below_moved", "< layer", "<= layer"),
+        ("below_moved", "< layer", "> layer"),
+        ("below_moved", "< layer", "< layer and name[0] == 'w'"),
+        ("below_moved", "moment.after[name]", "moment.slopes[name]"),
+        ("slope", "params | {name: free}", "params | {name: 2 * free}"),
+        ("Shift", "/ self.before.norm()", "/ self.after.norm()"),
+    ],
+)
+def test_the_shift_is_that_of_definition_2_1(name, shipped, changed, monkeypatch):
+    assert is_as_defined()
+    monkeypatch.setattr(ics, name, twin(getattr(ics, name), shipped, changed))
+    assert not is_as_defined()
+
+
+def test_the_lowest_layer_and_one_above_frozen_layers_have_no_shift_at_all():
+    moment, loss = moment_and_loss()
+    assert ics.shift_of_gradient(moment, loss, 0).difference == 0
+    still = moment._replace(after=moment.before | {"w_out": moment.after["w_out"]})
+    assert ics.shift_of_gradient(still, loss, 1).difference == 0
+    assert ics.shift_of_gradient(moment, loss, 1).difference > 0.1
+
+
+def test_every_parameter_belongs_to_its_layer():
+    params = networks.dense((4,) * 13, np.random.default_rng(0))
+    for layer in (0, 3, 10):
+        names = (f"w{layer}", f"gamma{layer}", f"beta{layer}")
+        assert {ics.layer_of(name, params) for name in names} == {layer}
+        assert ics.weights_of(layer, params) == f"w{layer}"
+    assert ics.layer_of("w_out", params) == ics.layer_of("bias", params) == 11
+    assert ics.weights_of(11, params) == "w_out"
+
+
+def is_the_limit(first_order, rate=1e-6):
+    """G' - G of a very short step, relative to what is predicted for it."""
+    loss = deep.squared_loss(networks.no_norm, deep.gaussian_task(0), torch.tanh)
+    params = deep.deep_linear(0, layers=4)
+    moment = next(training.walk(params, deep.gradient(loss), [slice(None)], rate))
+    shift, predicted = ics.shift_of_gradient(moment, loss, 2), first_order(moment, loss, 2)
+    return ((shift.after - shift.before - predicted).norm() / predicted.norm()).item() < 1e-3
+
+
+def test_the_first_order_is_the_limit_of_short_steps():
+    assert is_the_limit(ics.first_order_shift)
+    for error in (
+        ("moved[n] - moment.before[n]", "moment.slopes[n]"),
+        ("< layer]", "< 1]"),
+    ):
+        assert not is_the_limit(twin(ics.first_order_shift, *error)), error

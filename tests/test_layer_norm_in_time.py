@@ -1,0 +1,104 @@
+"""Backpropagation through time against torch's autograd through torch's own recurrent nets."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+from twins import twin
+
+from normlib.experiments import deep, networks
+from normlib.experiments import layer_norm_in_time as recurrent
+from normlib.layers import layer_norm, layer_norm_backward
+
+RNG = np.random.default_rng(0)
+X, LABELS = RNG.standard_normal((5, 9, 4)), RNG.integers(0, 10, 9)  # steps, samples, inputs
+NORMS = {
+    "layer norm": ((layer_norm, layer_norm_backward), recurrent.torch_layer_norm_rnn),
+    "no norm": ((networks.no_norm, networks.no_norm_backward), recurrent.torch_plain_rnn),
+}
+
+
+def net():
+    params = recurrent.network(4, 6, np.random.default_rng(1))
+    return params | {name: params[name] + RNG.standard_normal(6) / 4 for name in ("gamma", "beta")}
+
+
+def have_the_deviations(network):
+    """1 / √I, s / √H and 1 / √H, for I inputs, H units and the scale s."""
+    params = network(200, 300, np.random.default_rng(0), scale=3.0)
+    expected = {"w_xh": 200**-0.5, "w_hh": 3 * 300**-0.5, "w_out": 300**-0.5}
+    return all(np.isclose(params[n].std(), size, rtol=0.03) for n, size in expected.items())
+
+
+def test_the_random_weights_have_the_deviations_that_theory_assumes():
+    assert have_the_deviations(recurrent.network)
+    assert not have_the_deviations(twin(recurrent.network, " * scale", ""))
+
+
+def theirs(reference):
+    """The loss at the last state of torch's own net, for autograd."""
+    x, labels = torch.tensor(X), torch.tensor(LABELS)
+
+    def loss(params, rows):
+        h0 = torch.zeros(len(rows), 6, dtype=x.dtype)
+        h = reference(x[:, rows], h0, *recurrent.recurrent_part(params))
+        return functional.cross_entropy(h[-1] @ params["w_out"] + params["bias"], labels[rows])
+
+    return deep.gradient(loss)
+
+
+def agrees(name):
+    """The loss and all gradients on some of the samples."""
+    (pair, reference), params, rows = NORMS[name], net(), np.array([0, 2, 3, 7])
+    loss, slopes = recurrent.gradient(X, LABELS, pair)(params, rows)
+    loss_, slopes_ = theirs(reference)(deep.tensors(params), rows)
+    close = [np.allclose(slopes[n], slopes_[n], rtol=1e-9, atol=1e-12) for n in params]
+    return abs(loss / loss_ - 1) < 1e-12 and all(close)
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_the_gradient_through_time_is_torchs(name):
+    assert agrees(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "shipped", "changed"),
+    [
+        ("steps_back", "(dh_t + carried)", "dh_t"),
+        ("steps_back", "(1 - step.h * step.h)", "(1 - step.before * step.before)"),
+        ("steps_back", "cache.w_hh.T", "cache.w_hh"),
+        ("backward", "sum(step.before.T @ da", "sum(step.h.T @ da"),
+        ("gradient", "dh[-1] =", "dh[0] ="),
+        ("forward", "before, h = h, tanh(y)", "before, h = h, tanh(y) + h"),
+    ],
+)
+def test_a_mistake_on_the_way_back_is_seen(name, shipped, changed, monkeypatch):
+    monkeypatch.setattr(recurrent, name, twin(getattr(recurrent, name), shipped, changed))
+    assert not agrees("layer norm")
+
+
+def carries_like_backward(carried_back):
+    """T steps back is the gradient with respect to h0, of a loss that sees the last state only."""
+    params = net()
+    args = X, RNG.standard_normal((9, 6)), *recurrent.recurrent_part(params)
+    h, cache = recurrent.forward(*args)
+    dh = np.zeros(h.shape)
+    dh[-1] = RNG.standard_normal((9, 6))
+    carried = carried_back(dh[-1], cache)
+    return len(carried) == 5 and np.allclose(carried[-1], recurrent.backward(dh, cache)[1])
+
+
+def test_the_gradient_carried_back_ends_at_the_first_state():
+    assert carries_like_backward(recurrent.carried_back)
+    assert not carries_like_backward(twin(recurrent.carried_back, "dh[-1] =", "dh[:] ="))
+
+
+def test_prediction_is_what_the_last_state_says():
+    params = net()
+    by_torch = recurrent.torch_layer_norm_rnn(
+        *map(torch.tensor, (X, np.zeros((9, 6)), *recurrent.recurrent_part(params)))
+    )
+    logits = by_torch.numpy() @ params["w_out"] + params["bias"]
+    answers = recurrent.predict(params, X)
+    assert np.array_equal(answers, logits[-1].argmax(axis=1))
+    assert not np.array_equal(answers, logits[0].argmax(axis=1))

@@ -1,0 +1,41 @@
+"""What the tools write: a line for each run, no number that JSON does not have, never a part."""
+
+import json
+
+import pytest
+import store
+from project import ROOT
+
+FILES = sorted(ROOT.glob("chapters/data/*.json"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_committed_files_are_as_the_tools_write_them(path, tmp_path):
+    document = json.loads(path.read_text(encoding="utf-8"))
+    store.write_json(tmp_path / "again.json", document)
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_each_run_has_a_line_and_a_changed_run_changes_one(tmp_path):
+    runs = [{"seed": seed, "loss": [1.5, None]} for seed in range(4)]
+    texts = []
+    for seed in (2, 9):
+        runs[2]["seed"] = seed
+        store.write_json(tmp_path / "runs.json", {"steps": 3, "runs": runs, "more": runs[:1]})
+        texts.append((tmp_path / "runs.json").read_text().splitlines())
+    differing = [pair for pair in zip(*texts, strict=True) if len(set(pair)) == 2]
+    assert differing == [
+        ('  {"seed": 2, "loss": [1.5, null]},', '  {"seed": 9, "loss": [1.5, null]},')
+    ]
+
+
+@pytest.mark.parametrize("value", ["a [{ b", float("nan"), float("inf")])
+def test_what_would_not_come_back_is_refused_and_nothing_is_written(value, tmp_path):
+    with pytest.raises(ValueError):
+        store.write_json(tmp_path / "odd.json", {"runs": [{"value": value}]})
+    assert not list(tmp_path.iterdir())
+
+
+def test_four_significant_digits_are_kept_and_null_for_what_json_does_not_have():
+    kept = list(map(store.kept, (0.000123456, 98765.4, float("nan"), float("-inf"))))
+    assert kept == [0.0001235, 98770.0, None, None]
