@@ -1,0 +1,83 @@
+"""A project in small: pages, layers, test files, and everything that they can rest on."""
+
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
+from rests import CASE_TEST
+
+FILES = {
+    "normlib/__init__.py": "from normlib.layers import *",
+    "normlib/layers/__init__.py": "from normlib.layers.batch import batch_norm\n"
+    "from normlib.layers.rms import rms_norm",
+    "normlib/layers/core.py": "def standardize(): pass",
+    "normlib/layers/batch.py": "from .core import standardize\ndef batch_norm(): pass",
+    "normlib/layers/rms.py": "from normlib.layers.core import standardize\ndef rms_norm(): pass",
+    "normlib/verify/__init__.py": "from normlib.verify.run import backward",
+    "normlib/verify/run.py": "def backward(): pass",
+    "normlib/found/__init__.py": "import importlib, pkgutil\n"
+    "for m in pkgutil.iter_modules(__path__): importlib.import_module('normlib.found.' + m.name)",
+    "normlib/found/one.py": "from normlib.experiments import data",
+    "normlib/experiments/__init__.py": "",
+    "normlib/experiments/data.py": "def digits(): pass",
+    "normlib/experiments/gan.py": "from normlib.experiments import data",
+    "normlib/book.mplstyle": "lines.linewidth: 2",
+    "normlib/ledger.py": "REGISTER = 'claims.toml'\ndef register(): pass\ndef decide(*a): pass",
+    "normlib/pages.py": "from normlib.ledger import register\nclass Errata: pass",
+    "normlib/claims.toml": '[sources]\n000 = "Notes"\n001 = "Slides"\n'
+    '[[claim]]\nid = "000-01"\nat = { 000 = "line 1" }\nverdict = "holds"\n'
+    '[[claim]]\nid = "001-01"\nat = { 001 = "slide 1" }\nverdict = "holds"\n',
+    "tools/made.py": "",
+    "chapters/data/runs.json": "[]",
+    "chapters/data/other.json": "[]",
+    "tests/project.py": "ROOT = ''",
+    "tests/cases.py": "",
+    "tests/test_report.py": "import cases, pytest\ndef layers(size):\n"
+    "    return {'batch_norm': 1, 'rms_norm, images': 2}\n"
+    "@pytest.mark.parametrize('name', layers(''))\n"
+    f"def {CASE_TEST.partition('::')[2]}(name): pass",
+    "tests/test_layers.py": "from normlib import rms_norm\ndef test_it(): assert rms_norm",
+    "tests/test_files.py": "from project import ROOT\ndef test_it(): assert ROOT == ''",
+    "requirements.lock": "numpy==2",
+    "README.md": "Read me.",
+}
+DECIDES = "decide('000-01')"
+NOTEBOOKS = {
+    "plain": ["import numpy"],
+    "norm": ["from normlib import batch_norm", "from normlib.ledger import decide", DECIDES],
+    "train": [
+        "from pathlib import Path\nfrom normlib.experiments import gan",
+        "style = 'normlib.book'\nruns = Path('data/runs.json').read_text()",
+    ],
+    "ledger": ["from pathlib import Path\nfrom normlib import ledger", "Path().glob('*.ipynb')"],
+    "errata": ["from normlib.pages import Errata"],
+    "search": ["from normlib import found"],
+    "check": ["from normlib.verify import backward"],
+    "claims/topic": [
+        "from normlib.ledger import decide\ndecide('001-01')",
+        "with open('../data/runs.json') as runs: runs.read()",
+    ],
+}
+PAGES = {f"chapters/{name}" for name in NOTEBOOKS}
+LAYERS = {"layers/batch_norm", "layers/rms_norm, images"}
+TESTS = {"tests/test_layers.py", "tests/test_files.py"}
+
+
+def build(root: Path) -> Path:
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    for name, cells in NOTEBOOKS.items():
+        path = root / "chapters" / f"{name}.ipynb"
+        path.parent.mkdir(exist_ok=True)
+        cells = [new_code_cell(source, id=f"cell-{i}") for i, source in enumerate(cells)]
+        nbformat.write(new_notebook(cells=cells), path)
+    return root
+
+
+def edit(root: Path, name: str, before: str, after: str) -> None:
+    """Replace a text that stands in a file; an empty one by appending."""
+    text = (root / name).read_text(encoding="utf-8")
+    assert before in text, f"{name} must hold {before!r}"
+    changed = text.replace(before, after, 1) if before else text + after
+    (root / name).write_text(changed, encoding="utf-8")

@@ -1,0 +1,150 @@
+"""All parts together run every test once, fairly shared, and their records make one report."""
+
+import json
+import shutil
+import sys
+from types import SimpleNamespace
+
+import parts
+import pytest
+import records
+import rests
+import small
+import verification
+from project import ROOT, run
+
+import conftest
+
+FILES = [f"tests/test_{name}.py" for name in "abcdefg"]
+SECONDS = dict(zip(FILES, (40, 30, 20, 10, 5, 5, 1), strict=True))
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_every_file_is_in_one_share(number):
+    found = parts.shares(FILES, SECONDS, number)
+    assert len(found) == number and sorted(file for share in found for file in share) == FILES
+
+
+def test_shares_are_fair_by_the_seconds_that_were_measured():
+    def longest(seconds):
+        return max(sum(SECONDS[f] for f in share) for share in parts.shares(FILES, seconds, 3))
+
+    assert longest(SECONDS) == 40 < longest({})
+    unknown = dict.fromkeys(FILES[1:], 2.0)
+    assert parts.expected(unknown, FILES[0]) == 2
+
+
+@pytest.mark.parametrize("text", ["", "2", "0/4", "5/4", "1/0", "a/b", "1/2/3", "-1/2"])
+def test_a_part_that_is_none_is_refused_in_one_line(text):
+    with pytest.raises(ValueError, match="expected a part such as 2/4"):
+        parts.part(text)
+    assert parts.part("2/4") == (2, 4)
+
+
+def test_most_files_of_the_project_were_measured():
+    tree = rests.read(ROOT)
+    files = {*rests.test_files(tree), rests.CASES, *(f"{page}.ipynb" for page in rests.pages(tree))}
+    assert len(files & {*parts.measured(ROOT)}) > 0.75 * len(files)
+
+
+class Config:
+    """What the hook needs of pytest."""
+
+    def __init__(self, part):
+        self.rootpath, self.option = ROOT, SimpleNamespace(part=part)
+        self.hook = SimpleNamespace(pytest_deselected=lambda items: None)
+
+
+def chosen(nodeids, part):
+    items = [SimpleNamespace(nodeid=nodeid) for nodeid in nodeids]
+    conftest.pytest_collection_modifyitems(Config(part), items)
+    return [item.nodeid for item in items]
+
+
+def test_every_test_is_in_one_part_and_a_file_is_never_split():
+    nodeids = [f"{file}::test_{i}" for file in [*parts.measured(ROOT), "new.py"] for i in range(3)]
+    found = [chosen(nodeids, f"{k}/4") for k in (1, 2, 3, 4)]
+    assert sorted(n for share in found for n in share) == sorted(nodeids) and all(found)
+    assert all(len(share) % 3 == 0 for share in found) and chosen(nodeids, None) == nodeids
+
+
+def test_a_worker_takes_the_longest_file_first_and_keeps_the_order_within_it():
+    first = max(parts.measured(ROOT), key=parts.measured(ROOT).get)
+    items = [
+        SimpleNamespace(nodeid=f"{f}::{i}") for f in sorted(parts.measured(ROOT)) for i in "12"
+    ]
+    config = Config(None)
+    config.workerinput = {}
+    conftest.pytest_collection_modifyitems(config, items)
+    assert [item.nodeid for item in items[:2]] == [f"{first}::1", f"{first}::2"]
+
+
+def test_a_part_that_is_none_ends_a_run_in_one_line():
+    with pytest.raises(pytest.UsageError, match="--part: expected a part such as 2/4"):
+        conftest.pytest_configure(Config("5/4"))
+
+
+def test_make_hands_the_part_on():
+    for part in (["PART=2/4"], []):
+        said = run("make", "-n", "-o", ".venv/ready", "test", *part).stdout
+        assert ("--part 2/4" in said) == bool(part) and "pytest" in said
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A small project with one page, and with the machinery of this one."""
+    root = small.build(tmp_path_factory.mktemp("project"))
+    for page in small.PAGES - {"chapters/claims/topic"}:
+        (root / f"{page}.ipynb").unlink()
+    for name in ("conftest.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / "tools", root / "tools", dirs_exist_ok=True)
+    return root
+
+
+def python(root, *arguments):
+    said = run(sys.executable, *arguments, cwd=root, PYTHONPATH=str(root))
+    assert said.returncode == 0, said.stdout + said.stderr
+    return said.stdout
+
+
+@pytest.fixture(scope="module")
+def verified(project, tmp_path_factory):
+    """The same, with the records of two parts, each as from a machine of its own."""
+    merged = tmp_path_factory.mktemp("merged")
+    for k, options in ((1, ["-n", "1"]), (2, [])):
+        python(project, "-m", "pytest", "-q", *options, "--part", f"{k}/2")
+        (project / records.FOLDER).rename(merged / str(k))
+    merged.rename(project / records.FOLDER)
+    return project
+
+
+def test_the_records_of_all_parts_make_one_report_of_everything(verified):
+    found = records.latest(verified)
+    one, two = ({*(verified / records.FOLDER / k).rglob("*.json")} for k in "12")
+    assert one and two and len(one) + len(two) == len(found) == 5
+    assert verification.verdict([*found.values()]) == (verification.GOOD, "good")
+
+
+def test_the_seconds_of_the_last_records_are_stored_unless_one_is_missing(verified, tmp_path):
+    parts.main(verified)
+    stored = json.loads((verified / parts.SECONDS).read_text())
+    assert len(stored) == 4 and stored["chapters/claims/topic.ipynb"] > 0
+    with pytest.raises(SystemExit, match="expected a record of every page"):
+        parts.main(small.build(tmp_path))
+
+
+def test_what_is_stale_runs_again_and_nothing_else(verified):
+    assert python(verified, "tools/check.py") == "Nothing is stale.\n"
+    small.edit(verified, "chapters/claims/topic.ipynb", "runs.read()", "runs.readline()")
+    said = python(verified, "tools/check.py", "-q")
+    assert "chapters/claims/topic rests on chapters/claims/topic.ipynb, which changed" in said
+    assert "3 passed" in said  # two cells, and the test file that may read any file
+    assert python(verified, "tools/check.py") == "Nothing is stale.\n"
+
+
+def test_a_run_of_chosen_cells_writes_no_record_of_the_page(verified):
+    folder = verified / records.FOLDER / "chapters"
+    shutil.rmtree(folder, ignore_errors=True)
+    assert "1 passed" in python(verified, "-m", "pytest", "chapters/claims/topic.ipynb::Cell 0")
+    assert not folder.exists()
