@@ -1,9 +1,8 @@
 """A project in small: pages, layers, test files, and everything that they can rest on."""
 
+import json
 from pathlib import Path
 
-import nbformat
-from nbformat.v4 import new_code_cell, new_notebook
 from rests import CASE_TEST
 
 FILES = {
@@ -63,15 +62,18 @@ LAYERS = {"layers/batch_norm", "layers/rms_norm, images"}
 TESTS = {"tests/test_layers.py", "tests/test_files.py"}
 
 
+def notebook(*cells: str) -> str:
+    """A notebook that was never executed."""
+    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    whole = [code | {"id": f"cell-{i}", "source": source} for i, source in enumerate(cells)]
+    return json.dumps({"cells": whole, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
 def build(root: Path) -> Path:
-    for name, text in FILES.items():
+    pages = {f"chapters/{name}.ipynb": notebook(*cells) for name, cells in NOTEBOOKS.items()}
+    for name, text in (FILES | pages).items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-    for name, cells in NOTEBOOKS.items():
-        path = root / "chapters" / f"{name}.ipynb"
-        path.parent.mkdir(exist_ok=True)
-        cells = [new_code_cell(source, id=f"cell-{i}") for i, source in enumerate(cells)]
-        nbformat.write(new_notebook(cells=cells), path)
     return root
 
 

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import parts
 import pytest
 import records
-import rests
 import small
 import verification
 from project import ROOT, run
@@ -41,47 +40,42 @@ def test_a_part_that_is_none_is_refused_in_one_line(text):
     assert parts.part("2/4") == (2, 4)
 
 
-def test_most_files_of_the_project_were_measured():
-    tree = rests.read(ROOT)
-    files = {*rests.test_files(tree), rests.CASES, *(f"{page}.ipynb" for page in rests.pages(tree))}
-    assert len(files & {*parts.measured(ROOT)}) > 0.75 * len(files)
+@pytest.fixture
+def measured(tmp_path):
+    """A folder that holds the seconds of the files."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / parts.SECONDS).write_text(json.dumps(SECONDS))
+    return tmp_path
 
 
-class Config:
-    """What the hook needs of pytest."""
-
-    def __init__(self, part):
-        self.rootpath, self.option = ROOT, SimpleNamespace(part=part)
-        self.hook = SimpleNamespace(pytest_deselected=lambda items: None)
-
-
-def chosen(nodeids, part):
+def chosen(root, nodeids, part, **worker):
+    """What is left of these tests, in this order, when a run of this part has collected them."""
+    config = SimpleNamespace(rootpath=root, option=SimpleNamespace(part=part), **worker)
+    left = []
+    config.hook = SimpleNamespace(pytest_deselected=lambda items: left.extend(items))
     items = [SimpleNamespace(nodeid=nodeid) for nodeid in nodeids]
-    conftest.pytest_collection_modifyitems(Config(part), items)
+    conftest.pytest_collection_modifyitems(config, items)
+    assert len(items) + len(left) == len(nodeids)
     return [item.nodeid for item in items]
 
 
-def test_every_test_is_in_one_part_and_a_file_is_never_split():
-    nodeids = [f"{file}::test_{i}" for file in [*parts.measured(ROOT), "new.py"] for i in range(3)]
-    found = [chosen(nodeids, f"{k}/4") for k in (1, 2, 3, 4)]
+def test_every_test_is_in_one_part_and_a_file_is_never_split(measured):
+    nodeids = [f"{file}::test_{i}" for file in [*FILES, "new.py", "a.ipynb"] for i in range(3)]
+    found = [chosen(measured, nodeids, f"{k}/4") for k in (1, 2, 3, 4)]
     assert sorted(n for share in found for n in share) == sorted(nodeids) and all(found)
-    assert all(len(share) % 3 == 0 for share in found) and chosen(nodeids, None) == nodeids
+    assert all(len(share) % 3 == 0 for share in found)
+    assert chosen(measured, nodeids, None) == nodeids
 
 
-def test_a_worker_takes_the_longest_file_first_and_keeps_the_order_within_it():
-    first = max(parts.measured(ROOT), key=parts.measured(ROOT).get)
-    items = [
-        SimpleNamespace(nodeid=f"{f}::{i}") for f in sorted(parts.measured(ROOT)) for i in "12"
-    ]
-    config = Config(None)
-    config.workerinput = {}
-    conftest.pytest_collection_modifyitems(config, items)
-    assert [item.nodeid for item in items[:2]] == [f"{first}::1", f"{first}::2"]
+def test_a_worker_takes_the_longest_file_first_and_keeps_the_order_within_it(measured):
+    nodeids = [f"{file}::{i}" for file in reversed(FILES) for i in "12"]
+    found = chosen(measured, nodeids, None, workerinput={})
+    assert found == [f"{file}::{i}" for file in FILES for i in "12"]
 
 
 def test_a_part_that_is_none_ends_a_run_in_one_line():
     with pytest.raises(pytest.UsageError, match="--part: expected a part such as 2/4"):
-        conftest.pytest_configure(Config("5/4"))
+        conftest.pytest_configure(SimpleNamespace(option=SimpleNamespace(part="5/4")))
 
 
 def test_make_hands_the_part_on():
@@ -126,8 +120,11 @@ def test_the_records_of_all_parts_make_one_report_of_everything(verified):
     assert verification.verdict([*found.values()]) == (verification.GOOD, "good")
 
 
-def test_the_seconds_of_the_last_records_are_stored_unless_one_is_missing(verified, tmp_path):
+def test_the_seconds_of_the_last_records_are_stored_unless_one_is_missing(
+    verified, tmp_path, capsys
+):
     parts.main(verified)
+    assert "2 parts: " in capsys.readouterr().out
     stored = json.loads((verified / parts.SECONDS).read_text())
     assert len(stored) == 4 and stored["chapters/claims/topic.ipynb"] > 0
     with pytest.raises(SystemExit, match="expected a record of every page"):

@@ -96,6 +96,14 @@ def test_what_failed_is_recorded_even_if_the_run_stopped_there(root, when):
     assert "1 of 3 cells FAILED" in verification.line(judged[PAGE])[0]
 
 
+def test_a_page_whose_worker_crashed_has_failed(root):
+    crashed = SimpleNamespace(nodeid=CELLS[1], outcome="failed", when="???", duration=0)
+    crashed.passed, crashed.user_properties = False, ()
+    alone, later = run(root, [crashed]), run(root, steps(CELLS[0]), [crashed])
+    assert states(alone) == states(later) == {PAGE: records.FAILED}
+    assert (alone[PAGE].record["of"], later[PAGE].record["of"]) == (1, 3)
+
+
 def test_a_layer_that_broke_before_it_was_measured_has_failed(root):
     judged = run(root, steps(EXAMINED, "failed"))
     assert states(judged) == {LAYER: records.FAILED}
@@ -185,6 +193,14 @@ def test_a_record_of_the_tree_as_it_is_counts_before_a_newer_one_of_another_tree
 def test_a_record_of_what_is_no_longer_there_says_nothing(root):
     gone = made(root) | {"unit": "chapters/gone"}
     assert states(judged(root, gone)) == {}
+
+
+def test_what_is_no_record_is_named(root):
+    records.write(root, made(root))
+    path = next((root / records.FOLDER).rglob("*.json"))
+    path.write_text("{")
+    with pytest.raises(ValueError, match=r"expected a record in .*norm\.json"):
+        records.read(root)
 
 
 # The report says what they say.

@@ -1,7 +1,6 @@
 """What a page, a layer or a test file rests on is found, all of it, and nothing else."""
 
 import ast
-import json
 import sys
 
 import ledger_checks
@@ -108,10 +107,6 @@ def test_what_is_built_or_hidden_is_nothing_to_rest_on(tmp_path):
     assert not turned(root, known)
 
 
-def notebook(*cells):
-    return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}).encode()
-
-
 SUB = {"normlib/sub/__init__.py", "normlib/a.py", "normlib/b.py"}
 MODULES = {
     "normlib/__init__.py": b"",
@@ -147,14 +142,27 @@ MODULES = {
     ],
 )
 def test_whatever_a_cell_imports_or_reads_is_reached(source, expected):
-    tree = MODULES | {"chapters/page.ipynb": notebook("x = 1", source)}
+    tree = MODULES | {"chapters/page.ipynb": small.notebook("x = 1", source).encode()}
     found = rests.reached(tree, ["chapters/page.ipynb"]) - {"chapters/page.ipynb"}
     assert found - {"normlib/__init__.py"} == expected - {"normlib/__init__.py"}
     assert ("normlib/__init__.py" in found) == any("normlib" in path for path in expected)
 
 
+def test_what_a_module_reads_is_seen_from_its_own_folder_and_from_the_pages():
+    tree = MODULES | {
+        "chapters/page.ipynb": small.notebook("from normlib import reads").encode(),
+        "normlib/reads.py": b"open('data/x.csv'), files(__package__) / 'own.csv'",
+        "normlib/own.csv": b"",
+    }
+    found = rests.reached(tree, ["chapters/page.ipynb"])
+    assert {path for path in found if path.endswith(".csv")} == {
+        "chapters/data/x.csv",
+        "normlib/own.csv",
+    }
+
+
 def test_a_page_that_cannot_be_read_rests_on_everything():
-    for content in (b"", notebook("%timeit x = "), b'{"cells": [1]}'):
+    for content in (b"", small.notebook("%timeit x = ").encode(), b'{"cells": [1]}'):
         tree = MODULES | {"chapters/page.ipynb": content}
         assert {*rests.of(tree, "chapters/page")} == {*tree}
 
@@ -184,7 +192,7 @@ def test_a_page_rests_on_the_claims_it_decides_or_on_the_whole_register(source, 
         "normlib/ledger.py": b"def register(): pass",
         "normlib/shown.py": b"from .ledger import register",
         "normlib/claims.toml": TOML,
-        "chapters/page.ipynb": notebook("from normlib.ledger import decide", source),
+        "chapters/page.ipynb": small.notebook("from normlib.ledger import decide", source).encode(),
     }
     found = rests.claims(tree, rests.reached(tree, ["chapters/page.ipynb"]))
     assert {"whole" if name.endswith(".toml") else name for name in found} == expected

@@ -54,8 +54,11 @@ def main(root: Path) -> None:
     totals = Counter()
     for record in found:
         totals[record["file"]] += record["seconds"]
-    whole = {file: round(total, 1) for file, total in sorted(totals.items())}
-    store.write(root / SECONDS, json.dumps(whole, indent=1) + "\n")
+    seconds = {file: round(total, 1) for file, total in sorted(totals.items())}
+    store.write(root / SECONDS, json.dumps(seconds, indent=1) + "\n")
+    for number in (1, 2, 4):
+        sums = [sum(map(seconds.get, share)) for share in shares(seconds, seconds, number)]
+        print(f"{number} parts: {', '.join(f'{total:.0f}' for total in sums)} s of one core")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Run:
 
     def add(self, report):
         said = dict(report.user_properties)
-        self.whole = 1 if report.nodeid.startswith(rests.CASE_TEST) else said.get(WHOLE, 0)
+        self.whole = 1 if report.nodeid.startswith(rests.CASE_TEST) else said.get(WHOLE, self.whole)
         self.layer = said.get(LAYER, self.layer)
         self.seconds += report.duration
         before = self.outcomes.get(report.nodeid, "passed")
@@ -87,7 +87,8 @@ class Recorder:
         self.written.add(unit)
         record = {"unit": unit, "file": run.file, "date": records.now()}
         record |= {"passed": 0, "failed": 0, "skipped": 0} | run.counts()
-        record |= {"of": run.whole, "seconds": round(run.seconds, 2), "layer": run.layer}
+        of = max(run.whole, len(run.outcomes))  # of a worker that crashed nobody knows how many
+        record |= {"of": of, "seconds": round(run.seconds, 2), "layer": run.layer}
         record |= records.environment() | {"rests": rests.of(self.tree, unit)}
         records.write(self.root, record)
 

@@ -49,8 +49,15 @@ def write(root: Path, record: dict) -> None:
 
 
 def read(root: Path) -> list[dict]:
-    paths = sorted((root / FOLDER).rglob("*.json"))
-    return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    return [loaded(path) for path in sorted((root / FOLDER).rglob("*.json"))]
+
+
+def loaded(path: Path) -> dict:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected a record in {path}, got {error}; remove the file") from error
+    return record
 
 
 def judged(tree: rests.Tree, records: list[dict]) -> dict[str, Found]:
