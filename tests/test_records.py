@@ -80,6 +80,12 @@ def test_a_run_of_one_test_file_verifies_this_file_alone(root):
     assert states(run(root, *both)) == {file: records.VERIFIED}
 
 
+def test_what_is_no_unit_leaves_no_record(root):
+    others = ("tests/fixtures/bad.ipynb::Cell 0", f"{rests.CASES}::test_another")
+    assert states(run(root, *(steps(nodeid, whole=1) for nodeid in others))) == {}
+    assert not (root / records.FOLDER).exists()
+
+
 def test_a_run_of_some_cells_writes_nothing(root):
     assert states(run(root, *map(steps, CELLS[:2]))) == {}
     assert states(run(root, *map(steps, CELLS[:2]), steps(CELLS[2], "skipped"))) == {}

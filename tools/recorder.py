@@ -32,7 +32,7 @@ class Run:
     def add(self, report):
         said = dict(report.user_properties)
         self.whole = 1 if report.nodeid.startswith(rests.CASE_TEST) else said.get(WHOLE, self.whole)
-        self.layer = said.get(LAYER, self.layer)
+        self.layer = said.get(LAYER)
         self.seconds += report.duration
         before = self.outcomes.get(report.nodeid, "passed")
         self.outcomes[report.nodeid] = before if report.passed else report.outcome
