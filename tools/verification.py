@@ -145,7 +145,7 @@ def facts(seen: list[dict]) -> list[tuple[str, str]]:
         f"{r['machine']}: {', '.join(f'{n} {v}' for n, v in r['versions'].items())}" for r in seen
     )
     return [
-        ("run", " to ".join(dict.fromkeys([dates[0], dates[-1]]))),
+        ("date", " to ".join(dict.fromkeys([dates[0], dates[-1]]))),
         ("tests", counted(tests)),
         ("cells of notebooks", counted(cells)),
         *((f"machine of {count} records", place) for place, count in places.items()),
@@ -164,7 +164,7 @@ def html(judged: dict[str, Found]) -> str:
     parts = [f'<p class="verified {kind}">{text}</p>']
     if seen:
         parts.append(table(("run", ""), [(name, escape(fact)) for name, fact in facts(seen)]))
-        parts.append('<h2 id="not-seen">What this report did not see</h2>')
+        parts.append('<h2 id="not-verified">What is not verified</h2>')
         open_ = [(escape(f.unit), escape(missing(f))) for f in found if not is_whole(f)]
         parts.append(table(("", "why"), open_) if open_ else "<p>Nothing.</p>")
         parts += [layer_html(f) for f in found if f.unit.startswith("layers/")]
