@@ -103,21 +103,28 @@ def python(root, *arguments):
     return said.stdout
 
 
+SOME = ("-n", "1", "--part", "1/1", "tests", "chapters/claims/topic.ipynb::Cell 0")
+
+
 @pytest.fixture(scope="module")
 def verified(project, tmp_path_factory):
-    """The same, with the records of two parts, each as from a machine of its own."""
+    """The same after two runs, as on two machines: of all tests and one cell, and of the page."""
     merged = tmp_path_factory.mktemp("merged")
-    for k, options in ((1, ["-n", "1"]), (2, [])):
-        python(project, "-m", "pytest", "-q", *options, "--part", f"{k}/2")
-        (project / records.FOLDER).rename(merged / str(k))
+    for name, options in (("tests", SOME), ("pages", ["chapters"])):
+        python(project, "-m", "pytest", "-q", *options)
+        (project / records.FOLDER).rename(merged / name)
     merged.rename(project / records.FOLDER)
     return project
 
 
-def test_the_records_of_all_parts_make_one_report_of_everything(verified):
+def test_a_run_of_one_cell_writes_no_record_of_its_page(verified):
+    tests = verified / records.FOLDER / "tests"
+    assert [*tests.rglob("*.json")] and not (tests / "chapters").exists()
+
+
+def test_the_records_of_several_machines_make_one_report_of_everything(verified):
     found = records.latest(verified)
-    one, two = ({*(verified / records.FOLDER / k).rglob("*.json")} for k in "12")
-    assert one and two and len(one) + len(two) == len(found) == 5
+    assert len(records.read(verified)) == len(found) == 5
     assert verification.verdict([*found.values()]) == (verification.GOOD, "good")
 
 
@@ -132,17 +139,5 @@ def test_the_seconds_of_the_last_records_are_stored_unless_one_is_missing(
         parts.main(small.build(tmp_path))
 
 
-def test_what_is_stale_runs_again_and_nothing_else(verified):
+def test_where_nothing_is_stale_nothing_runs(verified):
     assert python(verified, "tools/check.py") == "Nothing is stale.\n"
-    small.edit(verified, "chapters/claims/topic.ipynb", "runs.read()", "runs.readline()")
-    said = python(verified, "tools/check.py", "-q")
-    assert "chapters/claims/topic rests on chapters/claims/topic.ipynb, which changed" in said
-    assert "3 passed" in said  # two cells, and the test file that may read any file
-    assert python(verified, "tools/check.py") == "Nothing is stale.\n"
-
-
-def test_a_run_of_chosen_cells_writes_no_record_of_the_page(verified):
-    folder = verified / records.FOLDER / "chapters"
-    shutil.rmtree(folder, ignore_errors=True)
-    assert "1 passed" in python(verified, "-m", "pytest", "chapters/claims/topic.ipynb::Cell 0")
-    assert not folder.exists()

@@ -321,3 +321,23 @@ def test_why_something_is_stale_is_said(root):
     known = made(root)
     small.edit(root, "requirements.lock", "2", "3")
     assert check.reason(judged(root, known)[PAGE]) == "rests on requirements.lock, which changed"
+
+
+def test_a_check_hands_to_pytest_what_is_stale_and_says_what_it_leaves(root, monkeypatch, capsys):
+    commands = []
+    monkeypatch.setattr(check, "ROOT", root)
+    monkeypatch.setattr(
+        check.subprocess,
+        "run",
+        lambda command, cwd: commands.append(command) or SimpleNamespace(returncode=1),
+    )
+    for one in all_made(root):
+        records.write(root, one)
+    assert check.main([]) == 0 and not commands
+    small.edit(root, "tests/test_files.py", "from project import ROOT", "import subprocess")
+    assert check.main([]) == 0 and not commands
+    small.edit(root, "tests/test_layers.py", "assert", "assert not")
+    assert check.main(["-q"]) == 1 and commands[0][3:] == ["-q", "tests/test_layers.py"]
+    said = capsys.readouterr().out
+    assert "tests/test_layers.py rests on tests/test_layers.py, which changed" in said
+    assert "Left to make test, which runs everything: tests/test_files.py" in said
