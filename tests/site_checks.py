@@ -148,31 +148,32 @@ TOO_WIDE = """() => {
 }"""
 
 # A text or a picture that reaches out of a box around it is cut off there, or covers its neighbour.
-# Only a box that can be scrolled may hold what is wider.
+# Only in a box that can be scrolled may it be wider.
 CUT_OFF = """() => {
   const found = [];
   const whole = 'img, svg, math, mjx-container, input, select';
-  const textBox = text => {
+  const extent = text => {
     const range = document.createRange();
     range.selectNodeContents(text);
     return range.getBoundingClientRect();
   };
-  const check = (box, around, what) => {
-    const out = b => box.right > b.right + 1 || box.left < b.left - 1;
-    if (box.width > 1 && box.height > 1 && around.some(out)) found.push(what.trim().slice(0, 100));
+  const sticksOut = (box, boxes, what) => {
+    const by = Math.max(...boxes.map(b => Math.max(box.right - b.right, b.left - box.left)));
+    if (by <= 1 || box.width <= 1) return false;
+    found.push(`${Math.round(by)} px out of its box: ${what.trim().slice(0, 100)}`);
+    return true;
   };
-  const walk = (e, around) => {
+  const walk = (e, boxes) => {
     const style = getComputedStyle(e), box = e.getBoundingClientRect();
     if (style.display === 'none' || style.visibility === 'hidden') return;
-    if (e.matches(whole)) return check(box, around, e.outerHTML);
-    const inline = ['inline', 'contents'].includes(style.display);
-    const scrolls = ['auto', 'scroll'].includes(style.overflowX);
-    if (!inline) check(box, around, e.outerHTML);
-    const within = scrolls ? [] : inline ? around : [...around, box];
+    const inline = ['inline', 'contents'].includes(style.display) && !e.matches(whole);
+    if (!inline && sticksOut(box, boxes, e.outerHTML) || e.matches(whole)) return;
     if (box.width === 1 && box.height === 1) return;  // for screen readers
+    const scrolls = ['auto', 'scroll'].includes(style.overflowX);
+    const within = scrolls ? [] : inline ? boxes : [...boxes, box];
     for (const child of e.childNodes) {
       if (child.nodeType === Node.ELEMENT_NODE) walk(child, within);
-      else if (child.data?.trim()) check(textBox(child), within, child.data);
+      else if (child.data?.trim()) sticksOut(extent(child), within, child.data);
     }
   };
   walk(document.querySelector('.bd-article-container') ?? document.body, []);
