@@ -26,8 +26,11 @@ QUIET = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 ELSEWHERE = re.compile(r"^\w+://(?!127\.0\.0\.1[:/])")
+LOUD = ("error", "warning")
 HEIGHT = 844
 AT_ONCE = 4  # pages open at a time
+PATIENCE = 120_000  # ms, for a machine that has much else to do
+ALWAYS = "in every view"
 
 
 def browser_path():
@@ -57,14 +60,10 @@ def listen(page):
     return {"console": console, "foreign requests": foreign, "failed requests": failed}
 
 
-LOUD = ("error", "warning")
-
-
 async def look(context, url, views):
-    """Open a page and return what it answers to the scripts of each view.
+    """Open a page and return its answers to the scripts of each view, and what was said meanwhile.
 
-    views: for each width and colour scheme the scripts by name. `ALWAYS` holds what was said on
-    the way.
+    views: for a width and a colour scheme the scripts to evaluate, by name.
     """
     page = await context.new_page()
     seen = {ALWAYS: listen(page)}
@@ -80,9 +79,6 @@ async def look(context, url, views):
     return seen
 
 
-ALWAYS = "always"
-
-
 async def look_at_all(urls, views, fonts):
     from playwright.async_api import async_playwright
 
@@ -90,6 +86,7 @@ async def look_at_all(urls, views, fonts):
         browser = await start(playwright.chromium, fonts)
         # One context, so that the second page finds the scripts of the first in its cache.
         context = await browser.new_context(reduced_motion="reduce")
+        context.set_default_timeout(PATIENCE)
         free = asyncio.Semaphore(AT_ONCE)
 
         async def in_turn(url):
