@@ -1,7 +1,9 @@
 """Where the project lies, what its pages are, and how its commands are run from a test."""
 
 import os
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -31,3 +33,9 @@ def run(*command, cwd=ROOT, **changes):
     """Run a command to its end and return what it said."""
     command, env = [str(part) for part in command], environment(**changes)
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+
+
+def make(tree, *arguments, **changes):
+    """Run make in `tree`, in the environment of this test."""
+    python = f"PY={shlex.quote(sys.executable)}"  # the folder's name may have a space
+    return run("make", "-o", ".venv/ready", python, *arguments, cwd=tree, **changes)

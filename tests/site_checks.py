@@ -1,8 +1,14 @@
-"""Look at pages in a real browser; every check returns one line for each problem it finds."""
+"""Look at pages in a real browser.
 
+A page is opened once and asked everything then, several pages at a time. What comes back is plain
+data: for each check the problems that it found, a line each, and none on a good page.
+"""
+
+import asyncio
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urldefrag, urlsplit
 
@@ -16,8 +22,15 @@ QUIET = (
     "--disable-component-update",
     "--disable-default-apps",
     "--disable-sync",
+    # A request to another host is seen, but never sent.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 ELSEWHERE = re.compile(r"^\w+://(?!127\.0\.0\.1[:/])")
+LOUD = ("error", "warning")
+HEIGHT = 844
+AT_ONCE = 4  # pages open at a time
+PATIENCE = 120_000  # ms, for a machine that has much else to do
+ALWAYS = "in every view"
 
 
 def browser_path():
@@ -29,47 +42,84 @@ def browser_path():
     return path
 
 
-class Visit:
-    """One page, opened and rendered, with what the browser said on the way."""
-
-    def __init__(self, browser, url, *, width=1280, scheme="light"):
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 844}, color_scheme=scheme
-        )
-        self.context.route(ELSEWHERE, lambda route: route.abort())  # seen, but never sent
-        self.url, self.said, self.asked, self.failed = url, [], [], []
-        self.page = self.context.new_page()
-        self._listen()
-        self.page.goto(url, wait_until="networkidle")
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
-        self.page.evaluate(UNFOLD)
-
-    def _listen(self):
-        self.page.on("console", lambda message: self.said.append((message.type, message.text)))
-        self.page.on("pageerror", lambda error: self.said.append(("error", str(error))))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("requestfailed", lambda request: self.failed.append(request.url))
-        self.page.on("response", lambda r: self.failed.append(r.url) if r.status >= 400 else None)
-
-    def ask(self, script):
-        """Evaluate `script` in the page; most return a list of problems."""
-        return self.page.evaluate(script)
-
-    def close(self):
-        self.context.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
+def start(chromium, fonts=None):
+    """Start Chromium with the fonts of this machine, or with those of a fontconfig file alone."""
+    chosen = {"FONTCONFIG_FILE": str(fonts)} if fonts else {}
+    env = os.environ | chosen
+    return chromium.launch(executable_path=browser_path(), args=list(QUIET), env=env)
 
 
-# Folded solutions and hidden cells are pages too.
-UNFOLD = """() => {
+def listen(page):
+    """Collect what the browser complains of, what it asks another host for, and what fails."""
+    console, foreign, failed = [], [], []
+    page.on("console", lambda m: console.append(m.text) if m.type in LOUD else None)
+    page.on("pageerror", lambda error: console.append(str(error)))
+    page.on("request", lambda r: foreign.append(r.url) if ELSEWHERE.match(r.url) else None)
+    page.on("requestfailed", lambda request: failed.append(request.url))
+    page.on("response", lambda r: failed.append(r.url) if r.status >= 400 else None)
+    return {"console": console, "foreign requests": foreign, "failed requests": failed}
+
+
+async def look(context, url, views):
+    """Open a page and return its answers to the scripts of each view, and what was said meanwhile.
+
+    views: for a width and a colour scheme the scripts to evaluate, by name.
+    """
+    page = await context.new_page()
+    seen = {ALWAYS: listen(page)}
+    await page.goto(url)
+    await page.evaluate(READY)
+    for (width, scheme), scripts in views.items():
+        await page.set_viewport_size({"width": width, "height": HEIGHT})
+        await page.emulate_media(color_scheme=scheme)
+        await page.wait_for_function(IN_SCHEME, arg=scheme)
+        seen[width, scheme] = {name: await page.evaluate(text) for name, text in scripts.items()}
+    await page.wait_for_load_state("networkidle")
+    await page.close()
+    return seen
+
+
+async def look_at_all(urls, views, fonts):
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await start(playwright.chromium, fonts)
+        # One context, so that the second page finds the scripts of the first in its cache.
+        context = await browser.new_context(reduced_motion="reduce")
+        context.set_default_timeout(PATIENCE)
+        free = asyncio.Semaphore(AT_ONCE)
+
+        async def in_turn(url):
+            async with free:
+                return await look(context, url, views)
+
+        answers = await asyncio.gather(*map(in_turn, urls))
+        await browser.close()
+    return dict(zip(urls, answers, strict=True))
+
+
+def survey(urls, views, fonts=None):
+    """Return for each address what `look` saw there."""
+    with ThreadPoolExecutor(1) as thread:  # the caller's own may run an event loop already
+        return thread.submit(asyncio.run, look_at_all(urls, views, fonts)).result()
+
+
+def problems(seen, check):
+    """Return what a check found on one page, in whichever view it was asked."""
+    asked = {view: answers[check] for view, answers in seen.items() if check in answers}
+    assert asked, f"expected a check that was asked, got {check!r}; there are: {seen}"
+    return [f"{view}: {line}" for view, lines in asked.items() for line in lines]
+
+
+# The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
+READY = """async () => {
+  await window.MathJax?.startup?.promise;
   document.querySelectorAll('details').forEach(d => d.open = true);
   document.querySelectorAll('.toggle-hidden').forEach(e => e.classList.remove('toggle-hidden'));
 }"""
+
+# The theme follows the scheme a moment later; a planted page has no theme.
+IN_SCHEME = "scheme => [undefined, scheme].includes(document.documentElement.dataset.theme)"
 
 MATHEMATICS = """() => {
   const start = e => e.outerHTML.slice(0, 100);
@@ -78,6 +128,8 @@ MATHEMATICS = """() => {
   const wrong = all('mjx-merror, merror, [data-mjx-error]');
   return [...raw.map(e => 'not rendered: ' + start(e)), ...wrong.map(e => 'error: ' + start(e))];
 }"""
+
+FORMULAS = "() => document.querySelectorAll('mjx-container').length"
 
 IMAGES = """() => [...document.images].flatMap(i => [
   ...(i.getAttribute('alt')?.trim() ? [] : ['no alt text: ' + i.src]),
@@ -90,6 +142,39 @@ TOO_WIDE = """() => {
   const reach = e => e.getBoundingClientRect().right;
   const far = [...document.body.querySelectorAll('*')].sort((a, b) => reach(b) - reach(a))[0];
   return [`${document.scrollingElement.scrollWidth} px on ${room}: ${far.outerHTML.slice(0, 100)}`];
+}"""
+
+# A text or a picture that reaches out of a box around it is cut off there, or covers its neighbour.
+# Only in a box that can be scrolled may it be wider.
+CUT_OFF = """() => {
+  const found = [];
+  const whole = 'img, svg, math, mjx-container, input, select';
+  const extent = text => {
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    return range.getBoundingClientRect();
+  };
+  const sticksOut = (box, boxes, what) => {
+    const by = Math.max(...boxes.map(b => Math.max(box.right - b.right, b.left - box.left)));
+    if (by <= 1 || box.width <= 1) return false;
+    found.push(`${Math.round(by)} px out of its box: ${what.trim().slice(0, 100)}`);
+    return true;
+  };
+  const walk = (e, boxes) => {
+    const style = getComputedStyle(e), box = e.getBoundingClientRect();
+    if (style.display === 'none' || style.visibility === 'hidden') return;
+    const inline = ['inline', 'contents'].includes(style.display) && !e.matches(whole);
+    if (!inline && sticksOut(box, boxes, e.outerHTML) || e.matches(whole)) return;
+    if (box.width === 1 && box.height === 1) return;  // for screen readers
+    const scrolls = ['auto', 'scroll'].includes(style.overflowX);
+    const within = scrolls ? [] : inline ? boxes : [...boxes, box];
+    for (const child of e.childNodes) {
+      if (child.nodeType === Node.ELEMENT_NODE) walk(child, within);
+      else if (child.data?.trim()) sticksOut(extent(child), within, child.data);
+    }
+  };
+  walk(document.querySelector('.bd-article-container') ?? document.body, []);
+  return found;
 }"""
 
 # The contrast of WCAG 2: a canvas turns any notation of a colour into numbers.
@@ -114,7 +199,9 @@ CONTRAST = """() => {
     return (a + 0.05) / (b + 0.05);
   };
   const text = 'article :is(p, li, th, td, h1, h2, h3, figcaption, a)';
-  return [...document.querySelectorAll(text)].filter(e => e.innerText?.trim() && ratio(e) < 4.5)
+  const texts = [...document.querySelectorAll(text)].filter(e => e.innerText?.trim());
+  if (!texts.length) return ['no text to judge'];
+  return texts.filter(e => ratio(e) < 4.5)
     .map(e => `contrast ${ratio(e).toFixed(1)}: ${e.outerHTML.slice(0, 100)}`);
 }"""
 
@@ -127,47 +214,28 @@ GROUND = "() => getComputedStyle(document.body).backgroundColor"
 IDS = "() => [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name)"
 LINKS = "() => [...document.querySelectorAll('a[href]')].map(e => e.href)"
 
-
-def console_problems(visit):
-    return [text for kind, text in visit.said if kind in ("error", "warning")]
-
-
-def failed_requests(visit):
-    return [f"failed: {url}" for url in visit.failed]
-
-
-def foreign_requests(visit):
-    return [f"another host: {url}" for url in visit.asked if ELSEWHERE.match(url)]
-
-
-def mathematics_problems(visit):
-    return visit.ask(MATHEMATICS)
+DESK, PHONE, SMALL_PHONE = (1280, "light"), (390, "dark"), (360, "dark")
+ONCE = {
+    "mathematics": MATHEMATICS,
+    "formulas": FORMULAS,
+    "markdown": UNRENDERED,
+    "images": IMAGES,
+    "ids": IDS,
+    "links": LINKS,
+}
+COLOURS = {"contrast": CONTRAST, "ground": GROUND}
+ROOM = {"too wide": TOO_WIDE, "cut off": CUT_OFF}
+VIEWS = {DESK: ONCE | COLOURS | ROOM, PHONE: COLOURS | ROOM, SMALL_PHONE: ROOM}
 
 
-def markdown_problems(visit):
-    return visit.ask(UNRENDERED)
-
-
-def image_problems(visit):
-    return visit.ask(IMAGES)
-
-
-def width_problems(visit):
-    return visit.ask(TOO_WIDE)
-
-
-def contrast_problems(visit):
-    return visit.ask(CONTRAST)
-
-
-def link_problems(visit, root, folder, ids):
+def link_problems(seen, root, folder, ids):
     """Follow every link inside the site: is there such a file, and in it such an anchor?
 
-    `ids` maps the address of a page to the anchors that a browser found in it.
+    ids: the anchors that a browser found on each page.
     """
     return [
         f"broken link: {link}"
-        for link in visit.ask(LINKS)
+        for link in seen[DESK]["links"]
         if link.startswith(root) and not resolves(link, folder, ids)
     ]
 
@@ -178,12 +246,16 @@ def resolves(link, folder, ids):
     return exists and (not anchor or page not in ids or anchor in ids[page])
 
 
-def found_by_search(visit, phrase):
-    """Return the addresses that the site's own search lists for `phrase`."""
-    words = "+".join(phrase.split())
-    visit.page.goto(f"{visit.url}?q={words}", wait_until="load")
+def found_by_search(page, phrase):
+    """Return the addresses that the site's own search, open in `page`, lists for `phrase`."""
+    page.evaluate(
+        "phrase => {"
+        " document.querySelector('#search-results').replaceChildren();"
+        " Search.performSearch(phrase); }",
+        phrase,
+    )
     # The summary changes from "Searching…" to the number of pages found.
-    visit.page.wait_for_function(
+    page.wait_for_function(
         "() => /found|did not match/.test(document.querySelector('#search-results')?.innerText)"
     )
-    return visit.ask("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")
+    return page.evaluate("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")

@@ -1,19 +1,23 @@
 """The commands of the Makefile do what they say, and fail in one clear line."""
 
+import importlib.util
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nbformat
 import pytest
 import records
+import refresh
 import rests
 import verification
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from project import ROOT, environment, run
+from project import ROOT, environment, make, run
 
 TARGETS = [
     "help",
@@ -40,21 +44,21 @@ FRAME = [
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
 
 
-@pytest.fixture
-def tree(tmp_path):
-    """A copy of the project without its environment and without its chapters."""
+def copied(parent):
+    """Copy the project, without environment, chapters and .git, into a folder with a space."""
+    tree = parent / "a book"
+    tree.mkdir()
     for name in FRAME:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name)
-    (tmp_path / "README.md").write_text("")
-    (tmp_path / "chapters").mkdir()
-    return tmp_path
+        copy(ROOT / name, tree / name)
+    (tree / "README.md").write_text("")
+    (tree / "chapters").mkdir()
+    return tree
 
 
-def make(tree, *arguments, **changes):
-    """Run make in `tree`, in the environment of this test."""
-    command = ("make", "-o", ".venv/ready", f"PY={sys.executable}", *arguments)
-    return run(*command, cwd=tree, **changes)
+@pytest.fixture
+def tree(tmp_path):
+    return copied(tmp_path)
 
 
 def only_line(result):
@@ -72,6 +76,13 @@ def notebook(tree, *sources):
     return path
 
 
+def script(path, text):
+    """Write a program and return what make is to call it, in a path with a space."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return shlex.quote(str(path))
+
+
 def test_help_is_the_default_and_lists_every_target():
     said = run("make").stdout
     assert [line.split()[1] for line in said.splitlines()] == TARGETS
@@ -85,9 +96,7 @@ def test_code_and_notebooks_pass_the_linter_and_are_formatted():
 
 @pytest.mark.parametrize("says", ["3.9", "3.10", "2.7", "Python 3.9.18"])
 def test_a_python_that_is_too_old_ends_in_one_line(tree, says):
-    old = tree / "python3"
-    old.write_text(f"#!/bin/sh\necho '{says}'\n")
-    old.chmod(0o755)
+    old = script(tree / "python3", f"#!/bin/sh\necho '{says}'\n")
     line = only_line(run("make", "book", f"PYTHON={old}", cwd=tree))
     assert f"expected Python 3.11 or newer as '{old}', found {says}" in line
     assert not (tree / ".venv").exists()
@@ -99,69 +108,88 @@ def test_a_missing_python_ends_in_one_line(tree):
 
 
 def test_a_python_without_venv_ends_in_one_line(tree):
-    poor = tree / "python3"
-    poor.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 3.12\n')
-    poor.chmod(0o755)
+    poor = script(tree / "python3", '#!/bin/sh\n[ "$1" = -c ] && echo 3.12\n')
     assert "apt install python3-venv" in only_line(run("make", "test", f"PYTHON={poor}", cwd=tree))
 
 
+# To copy pip into an environment takes seconds; this Python lets it borrow ours.
+QUICK_PYTHON = """#!/bin/sh
+if [ "$1" != -m ]; then exec '{python}' "$@"; fi
+'{python}' -m venv --without-pip "$3" && ln -s '{pip}' "$3"/lib/python*/site-packages/
+"""
+
+
 def test_a_missing_network_ends_in_one_line_and_leaves_no_environment_that_counts(tree):
+    pip = Path(importlib.util.find_spec("pip").origin).parent
+    quick = script(tree / "python3", QUICK_PYTHON.format(python=sys.executable, pip=pip))
     # Only the closed port is left: no settings of pip, of a proxy, or of this machine.
     clean = {name: None for name in os.environ if name.upper().startswith("PIP_")}
     closed = {"PIP_INDEX_URL": f"{CLOSED}/simple", "PIP_CONFIG_FILE": os.devnull, "no_proxy": "*"}
     env = {k: v for k, v in environment(**closed).items() if k not in clean or k in closed}
-    command = ["make", "book", f"PYTHON={sys.executable}"]
+    command = ["make", "book", f"PYTHON={quick}"]
     result = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
     assert "check the network" in only_line(result)
     assert not (tree / ".venv" / "ready").exists()
 
 
-def test_refresh_of_an_unknown_chapter_names_those_that_exist(tree):
-    notebook(tree, "1 + 1")
-    line = only_line(make(tree, "refresh", "CHAPTER=nonsense"))
-    assert "got nonsense; there are: page" in line
+@pytest.fixture
+def here(tree, monkeypatch):
+    """Let refresh run in this process, which has already loaded what it needs."""
+    monkeypatch.setattr(refresh, "CHAPTERS", tree / "chapters")
+    return tree
 
 
-def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(tree):
-    path = notebook(tree, "print(2 + 3)", "import os\nprint(os.path.basename(os.getcwd()))")
-    assert make(tree, "refresh", "CHAPTER=page").returncode == 0
+def test_refresh_of_an_unknown_chapter_names_those_that_exist(here):
+    notebook(here, "1 + 1")
+    with pytest.raises(SystemExit, match="got nonsense; there are: page"):
+        refresh.chosen(["nonsense"])
+
+
+def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
+    path = notebook(here, "print(2 + 3)", "import os\nprint(os.path.basename(os.getcwd()))")
+    assert make(here, "refresh", "CHAPTER=page").returncode == 0
     once = path.read_bytes()
     cells = nbformat.reads(once.decode(), 4).cells
     assert [cell.outputs[0].text for cell in cells] == ["5\n", "chapters\n"]
-    assert make(tree, "refresh").returncode == 0
+    refresh.refresh(path)
     assert path.read_bytes() == once
 
 
-def test_refresh_replaces_the_file_in_one_step_and_keeps_its_mode(tree):
-    path = notebook(tree, "1 + 1")
+def test_refresh_replaces_the_file_in_one_step_and_keeps_its_mode(here):
+    path = notebook(here, "1 + 1")
     path.chmod(0o640)
-    old = path.open()  # who reads the old file goes on reading the old file, to its end
-    assert make(tree, "refresh").returncode == 0
-    assert nbformat.reads(old.read(), 4).cells[0].execution_count is None
+    with path.open() as old:  # who reads the old file goes on reading the old file, to its end
+        refresh.refresh(path)
+        assert nbformat.reads(old.read(), 4).cells[0].execution_count is None
+    assert nbformat.read(path, 4).cells[0].execution_count == 1
     assert path.stat().st_mode & 0o777 == 0o640
-    old.close()
 
 
-def test_an_error_in_a_cell_is_one_line_and_leaves_the_notebook_as_it_was(tree):
-    path = notebook(tree, "1 + 1", "1 / 0")
+def test_an_error_in_a_cell_is_one_line_and_leaves_the_notebook_as_it_was(here):
+    path = notebook(here, "1 + 1", "1 / 0")
     before = path.read_bytes()
-    said = make(tree, "refresh")
-    last = [line for line in said.stderr.splitlines() if not line.startswith("make")][-1]
-    assert "page.ipynb" in last and "code cell 2 ended in ZeroDivisionError: division" in last
-    assert said.returncode != 0 and "Traceback" not in said.stderr
+    with pytest.raises(SystemExit) as end:
+        refresh.refresh(path)
+    said = end.value.code
+    assert "page.ipynb" in said and "code cell 2 ended in ZeroDivisionError: division" in said
+    assert "\n" not in said
     assert path.read_bytes() == before
+
+
+# A job in the background of a script starts with Ctrl-C ignored.
+IN_BACKGROUND = ("sh", "-c", 'trap \'\' INT; exec "$0" "$@"')
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 def test_an_interrupted_refresh_leaves_the_notebook_whole(tree, number):
     path = notebook(tree, "open('started', 'w').close()", "import time\ntime.sleep(60)")
     before = path.read_bytes()
-    command = [sys.executable, tree / "tools" / "refresh.py"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as refresh:
+    command = [*IN_BACKGROUND, sys.executable, tree / "tools" / "refresh.py"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as child:
         wait_for(path.parent / "started")
-        refresh.send_signal(number)
-        said = refresh.communicate(timeout=20)[1]
-    assert refresh.returncode == 130
+        child.send_signal(number)
+        said = child.communicate(timeout=20)[1]
+    assert child.returncode == 130
     assert "interrupted" in said.splitlines()[-1] and "Traceback" not in said
     assert path.read_bytes() == before
     assert sorted(os.listdir(path.parent)) == ["page.ipynb", "started"]
@@ -174,71 +202,82 @@ def wait_for(path, seconds=30):
         time.sleep(0.05)
 
 
-@pytest.fixture
-def small(tree):
-    """A book of three pages, to be built in a second or two."""
-    files = "".join(f"  - file: {page}\n" for page in ("sound", "report"))
+SHOWN = ("report.html", "page.html", "sound.html", "book.css")
+
+
+def small(parent):
+    """A book of four pages, to be built in seconds."""
+    tree = copied(parent)
+    files = "".join(f"  - file: {page}\n" for page in ("sound", "report", "chapters/page"))
     (tree / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n{files}")
     (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
     (tree / "glossary.md").write_text("")
     shutil.copytree(ROOT / "normlib" / "layers", tree / "normlib" / "layers")
     (tree / "references.bib").write_text("")
-    (tree / "intro.md").write_text("# A page\n")
+    (tree / "intro.md").write_text("# A page\n\n{ref}`no-such-label`\n")
     (tree / "sound.md").write_text("# Sound\n")
+    cells = [new_markdown_cell("# A page", id="title"), new_code_cell("1 + 1", id="cell")]
+    python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    nbformat.write(new_notebook(cells=cells, metadata=python), tree / "chapters" / "page.ipynb")
+    (tree / "tests").mkdir()
+    (tree / "tests" / "test_it.py").write_text("")
     return tree
 
 
-def test_a_failing_build_stays_red_until_it_is_mended(small):
-    page = small / "intro.md"
-    page.write_text("# A page\n\n{ref}`no-such-label`\n")
-    for _ in range(2):
-        said = make(small, "book")
-        assert said.returncode != 0 and "no-such-label" in said.stderr
-    page.write_text("# A page\n\nMended.\n")
-    assert make(small, "book").returncode == 0
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    """The life of a small book: what each build said, and what was in the site after it."""
+    tree = small(tmp_path_factory.mktemp("small"))
+    html = tree / "_build" / "html"
 
+    def build():
+        said = make(tree, "book")
+        return said, {p.name: p.read_text() for p in html.rglob("*") if p.name in SHOWN}
 
-def test_a_second_build_sees_an_edited_page_and_an_edited_style(small):
-    assert make(small, "book").returncode == 0
-    for edit, built in (("sound.md", "sound.html"), ("_static/book.css", "_static/book.css")):
-        with (small / edit).open("a") as file:
+    life = {"broken": build(), "broken still": build()}
+    (tree / "intro.md").write_text("# A page\n\nMended.\n")
+    life["mended"] = build()
+    record(tree, "chapters/page", passed=1, failed=0)
+    record(tree, "tests/test_it.py", passed=0, failed=1)
+    life["after a run"] = build()
+    with (tree / "requirements.lock").open("a") as lock:
+        lock.write("\n# another")
+    life["changed"] = build()
+    for name in ("sound.md", "_static/book.css"):
+        with (tree / name).open("a") as file:
             file.write("\n/* edited */\n")
-        assert make(small, "book").returncode == 0
-        assert "edited" in (small / "_build" / "html" / built).read_text()
+    life["edited"] = build()
+    return life
 
 
 def record(tree, unit, **counts):
-    """A record of a unit as it is now."""
+    """Write a record of a unit as it is now."""
     found = {"unit": unit, "file": unit, "date": records.now(), "skipped": 0, "of": 1} | counts
     found |= records.environment() | {"rests": rests.of(rests.read(tree), unit)}
     records.write(tree, found)
 
 
-def test_a_build_says_what_the_records_say_and_what_has_changed_since(small):
-    cells = [new_markdown_cell("# A page", id="title"), new_code_cell("1 + 1", id="cell")]
-    python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    nbformat.write(new_notebook(cells=cells, metadata=python), small / "chapters" / "page.ipynb")
-    with (small / "_toc.yml").open("a") as toc:
-        toc.write("  - file: chapters/page\n")
-    (small / "tests").mkdir()
-    (small / "tests" / "test_it.py").write_text("")
+def test_a_failing_build_stays_red_until_it_is_mended(builds):
+    for name in ("broken", "broken still"):
+        said, _ = builds[name]
+        assert said.returncode != 0 and "no-such-label" in said.stderr
+    assert builds["mended"][0].returncode == 0
 
-    def built():
-        said = make(small, "book")
-        assert said.returncode == 0, said.stderr
-        return [
-            (small / "_build/html" / p).read_text() for p in ("report.html", "chapters/page.html")
-        ]
 
-    assert all(verification.NO_RUN in page for page in built())
-    record(small, "chapters/page", passed=1, failed=0)
-    record(small, "tests/test_it.py", passed=0, failed=1)
-    report, page = built()
-    assert verification.BAD in report and "1 cells ran again" in page
-    with (small / "requirements.lock").open("a") as lock:
-        lock.write("\n# another")
-    report, page = built()
-    assert "but requirements.lock changed" in report and "Changed since" in page
+def test_a_second_build_sees_an_edited_page_and_an_edited_style(builds):
+    said, site = builds["edited"]
+    assert said.returncode == 0
+    assert "edited" in site["sound.html"] and "edited" in site["book.css"]
+
+
+def test_a_build_says_what_the_records_say_and_what_has_changed_since(builds):
+    assert all(builds[name][0].returncode == 0 for name in ("mended", "after a run", "changed"))
+    before, after, changed = (builds[name][1] for name in ("mended", "after a run", "changed"))
+    assert all(verification.NO_RUN in before[page] for page in ("report.html", "page.html"))
+    assert verification.BAD in after["report.html"]
+    assert "1 cells ran again" in after["page.html"]
+    assert "but requirements.lock changed" in changed["report.html"]
+    assert "Changed since" in changed["page.html"]
 
 
 def test_clean_removes_what_was_built_and_keeps_the_environment(tree):

@@ -89,6 +89,8 @@ async def execute(notebook, folder, step):
         await client.kc.wait_for_ready(timeout=60)
         await run_cells(client, step)
     finally:
+        if client.kc:
+            client.kc.stop_channels()
         await kernel.shutdown_kernel(now=True)
 
 
@@ -125,6 +127,8 @@ def refresh(path):
 
 def main(names):
     """Refresh the notebooks of these names; a signal to end is an interrupt like Ctrl-C."""
+    # Set here, since a job in the background of a script starts with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         for path in chosen(names):
