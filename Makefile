@@ -7,31 +7,35 @@ PY     := $(VENV)/bin/python
 # The tests build into an empty folder of their own: make book OUT=/some/folder
 OUT    := .
 BUILD   = $(OUT)/_build
+# A file stays on one worker; conftest.py hands out the longest first.
+WORKERS := -n logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 # One thread a kernel: outputs do not depend on the number of cores, workers do not fight for them.
 export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test serve lab refresh bench cifar clean lock
+.PHONY: help book test check serve lab refresh bench cifar clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
 book: $(READY)  ## build the site from the committed notebooks
 # Sphinx reads again only the pages that changed: a second build would not repeat a warning, would
-# keep a removed page, an old style sheet and an old verdict under every title. So its memory is
-# dropped in these cases.
-	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml \
-	  $(wildcard _build/report.json) -newer $(BUILD)/ok)" || rm -rf $(BUILD)/.doctrees $(BUILD)/html
+# keep a removed page and an old style sheet. So its memory is dropped in these cases.
+	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml -newer $(BUILD)/ok)" \
+	  || rm -rf $(BUILD)/.doctrees $(BUILD)/html
 	@rm -f $(BUILD)/ok; mkdir -p $(BUILD); touch $(BUILD)/started
 	@$(PY) -c 'from jupyter_book.cli.main import main; main()' \
 	  build . -q -W -n --keep-going --path-output $(OUT)
 	@mv $(BUILD)/started $(BUILD)/ok
 	@echo "The site is in $(BUILD)/html. To see it in a browser: make serve"
 
-test: $(READY)  ## verify everything: library, notebooks, site, commands
-	@$(PY) -m pytest -n logical --maxprocesses 4 --dist loadscope
+test: $(READY)  ## verify everything: library, notebooks, site, commands; a share: PART=2/4
+	@$(PY) -m pytest $(WORKERS) $(if $(PART),--part $(PART))
+
+check: $(READY)  ## run again only what has changed since it was verified
+	@$(PY) tools/check.py $(WORKERS)
 
 serve: book  ## show the site on a free port of this machine
 	@$(PY) tools/serve.py $(BUILD)/html

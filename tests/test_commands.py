@@ -9,12 +9,25 @@ import time
 
 import nbformat
 import pytest
-import record
+import records
+import rests
 import verification
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from project import ROOT, environment, run
 
-TARGETS = ["help", "book", "test", "serve", "lab", "refresh", "bench", "cifar", "clean", "lock"]
+TARGETS = [
+    "help",
+    "book",
+    "test",
+    "check",
+    "serve",
+    "lab",
+    "refresh",
+    "bench",
+    "cifar",
+    "clean",
+    "lock",
+]
 FRAME = [
     "Makefile",
     "_config.yml",
@@ -194,13 +207,38 @@ def test_a_second_build_sees_an_edited_page_and_an_edited_style(small):
         assert "edited" in (small / "_build" / "html" / built).read_text()
 
 
-def test_a_build_after_a_run_shows_its_report_and_one_before_it_says_so(small):
-    page = small / "_build" / "html" / "report.html"
-    assert make(small, "book").returncode == 0
-    assert verification.NO_RUN in page.read_text()
-    record.write(small / verification.FILE, record.compose(small, [], {}, {"failed": 1}))
-    assert make(small, "book").returncode == 0
-    assert "This run FAILED." in page.read_text() and verification.NO_RUN not in page.read_text()
+def record(tree, unit, **counts):
+    """A record of a unit as it is now."""
+    found = {"unit": unit, "file": unit, "date": records.now(), "skipped": 0, "of": 1} | counts
+    found |= records.environment() | {"rests": rests.of(rests.read(tree), unit)}
+    records.write(tree, found)
+
+
+def test_a_build_says_what_the_records_say_and_what_has_changed_since(small):
+    cells = [new_markdown_cell("# A page", id="title"), new_code_cell("1 + 1", id="cell")]
+    python = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    nbformat.write(new_notebook(cells=cells, metadata=python), small / "chapters" / "page.ipynb")
+    with (small / "_toc.yml").open("a") as toc:
+        toc.write("  - file: chapters/page\n")
+    (small / "tests").mkdir()
+    (small / "tests" / "test_it.py").write_text("")
+
+    def built():
+        said = make(small, "book")
+        assert said.returncode == 0, said.stderr
+        return [
+            (small / "_build/html" / p).read_text() for p in ("report.html", "chapters/page.html")
+        ]
+
+    assert all(verification.NO_RUN in page for page in built())
+    record(small, "chapters/page", passed=1, failed=0)
+    record(small, "tests/test_it.py", passed=0, failed=1)
+    report, page = built()
+    assert verification.BAD in report and "1 cells ran again" in page
+    with (small / "requirements.lock").open("a") as lock:
+        lock.write("\n# another")
+    report, page = built()
+    assert "but requirements.lock changed" in report and "Changed since" in page
 
 
 def test_clean_removes_what_was_built_and_keeps_the_environment(tree):

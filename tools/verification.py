@@ -1,70 +1,56 @@
 """The verification report on the site, and the line under the title of every chapter.
 
-`make test` writes the report (tests/record.py), the site reads it. Nothing of it is typed: a site
-that was built before any run on this machine says so, and so does a page that has changed since
-its run. A Sphinx extension, and free of the library: reading a report must not load it.
+A run of the tests leaves records (tools/recorder.py), the site reads them. Nothing of it is typed:
+a page that has no record says so, and so does one that rests on something that has changed since.
+A Sphinx extension; of the library it takes the frame of a table and nothing that computes.
 """
 
 import datetime
-import hashlib
-import json
+from collections import Counter
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
+import records
 from docutils import nodes
+from records import CHANGED, FAILED, UNSEEN, VERIFIED, Found
 from sphinx.util.docutils import SphinxDirective
 
-FILE = "_build/report.json"
+from normlib.html import Markup, element, row
+from normlib.html import table as html_table
+
 PAGE = "report"
 NO_RUN = "Not yet verified on this machine: make test does it."
+GOOD = "Everything passed: every page, every layer and every test file, as they are now."
+BAD = "Something FAILED."
 
 
-def digest(*paths: Path) -> str:
-    """A fingerprint of files, so that a page that has changed since its run is known."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()
-
-
-def library(root: Path) -> str:
-    return digest(*(root / "normlib").rglob("*.py"))
-
-
-def read(path: Path) -> dict | None:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-
-
-def day(report: dict) -> str:
-    date = datetime.datetime.fromisoformat(report["date"])
+def day(record: dict) -> str:
+    date = datetime.datetime.fromisoformat(record["date"])
     return f"{date.day} {date:%B %Y}"
 
 
-def line(report: dict | None, page: str, root: Path) -> tuple[str, str]:
+def line(found: Found) -> tuple[str, str]:
     """What stands under the title of a page, and its class: good, bad or unknown."""
-    if not report:
+    if found.state == UNSEEN:
         return NO_RUN, "unknown"
-    found = report["pages"].get(page)
-    if not found:
-        return f"Not among the pages verified on {day(report)}.", "unknown"
-    cells = found["passed"] + found["failed"]
-    if found["failed"]:
-        return f"{found['failed']} of {cells} cells FAILED on {day(report)}.", "bad"
-    if found["digest"] != digest(root / f"{page}.ipynb"):
-        return f"Changed since it was verified on {day(report)}.", "unknown"
-    if report["library"] != library(root):
-        return f"Verified on {day(report)}; the library has changed since.", "unknown"
-    return f"Verified on {day(report)}: {cells} cells ran again and agreed.", "good"
+    on, cells = day(found.record), found.record["passed"]
+    if found.state == FAILED:
+        return f"{found.record['failed']} of {found.record['of']} cells FAILED on {on}.", "bad"
+    if found.state == CHANGED:
+        return f"Changed since it was verified on {on}.", "unknown"
+    return f"Verified on {on}: {cells} cells ran again and agreed.", "good"
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Rows of HTML cells; the first cell of a row names it."""
-    top = "".join(f'<th scope="col">{cell}</th>' for cell in columns)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Markup:
+    """Rows of cells; the first cell of a row names it."""
+    body = (
+        element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
         for first, *rest in rows
     )
-    return (
-        f'<table class="verdict facts"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
-    )
+    return html_table("verdict facts", row(columns, "th", scope="col"), body)
+
+
+# A layer.
 
 
 def reached(found: dict | None) -> str:
@@ -72,86 +58,151 @@ def reached(found: dict | None) -> str:
     if found is None:
         return "–"
     if found["failures"]:
-        return f'<strong class="bad">{found["error"]:.0e}</strong>'
+        return element("strong", f"{found['error']:.0e}", class_="bad")
     if not found["bound"]:
         return "exact"
     return f"{found['error']:.0e}" if found["error"] else "0"
 
 
-def layer_html(entry: dict) -> str:
-    """One layer: arguments down, witnesses across."""
-    arguments = entry["arguments"]
-    used = entry["witnesses"]
+def witnesses(entry: dict) -> str:
+    """Arguments down, witnesses across."""
+    arguments, used = entry["arguments"], entry["witnesses"]
     bounds = [max(row[w]["bound"] for row in arguments.values() if w in row) for w in used]
     head = [
-        f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}" for w, b in zip(used, bounds, strict=True)
+        Markup(f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}")
+        for w, b in zip(used, bounds, strict=True)
     ]
     rows = [(name, *(reached(row.get(w)) for w in used)) for name, row in arguments.items()]
+    return table(("", *head), rows)
+
+
+def notes(entry: dict) -> list[str]:
     shapes = ", ".join(str(tuple(shape)) for shape in entry["shapes"])
-    failures = [f for row in arguments.values() for c in row.values() for f in c["failures"]]
-    notes = [f"Shapes of the arguments: {shapes}."]
-    notes.append(
+    checks = [check for row in entry["arguments"].values() for check in row.values()]
+    return [
+        f"Shapes of the arguments: {shapes}.",
         f"Planted errors caught by the witnesses that need no algebra: {entry['caught']} of "
-        f"{entry['planted']}, each by {entry['fewest']} or more."
-    )
-    notes += [f"Not run: {witness}, {why}." for witness, why in entry["not run"]]
-    notes += [f"FAILED: {failure}" for failure in failures]
-    return (
-        f'<h2 id="{entry["name"].replace(" ", "-")}">{escape(entry["name"])}</h2>'
-        + table(("", *head), rows)
-        + "".join(f"<p>{escape(note)}</p>" for note in notes)
-    )
+        f"{entry['planted']}, each by {entry['fewest']} or more.",
+        *(f"Not run: {witness}, {why}." for witness, why in entry["not run"]),
+        *(f"FAILED: {failure}" for check in checks for failure in check["failures"]),
+    ]
 
 
-def html(report: dict | None) -> str:
-    """The whole report."""
-    if not report:
-        return f'<p class="verified unknown">{NO_RUN}</p>'
-    tests, pages = report["tests"], report["pages"]
-    failed = sum(page["failed"] for page in pages.values())
-    cells = failed + sum(page["passed"] for page in pages.values())
-    bad = tests["failed"] or failed
-    facts = [
-        ("date", report["date"].replace("T", " ").replace("+00:00", " UTC")),
-        ("tests", ", ".join(f"{count} {outcome}" for outcome, count in tests.items())),
-        ("cells of notebooks", f"{cells}, of which {failed} failed"),
-        ("versions", ", ".join(f"{n} {v}" for n, v in report["versions"].items())),
-        ("machine", report["machine"]),
-    ]
-    rows = [
-        (f'<a href="{page}.html">{page}</a>', str(found["passed"]), str(found["failed"]))
-        for page, found in pages.items()
-    ]
+def layer_html(found: Found) -> str:
+    name, entry = found.unit.removeprefix("layers/"), found.record and found.record["layer"]
+    said = notes(entry) if entry else ["Nothing was measured."]
+    if found.state != VERIFIED:
+        said.insert(0, f"{missing(found)}.")
     return "".join(
         [
-            f'<p class="verified {"bad" if bad else "good"}">'
-            f"{'This run FAILED.' if bad else 'Everything passed.'}</p>",
-            table(("run", ""), [(name, escape(fact)) for name, fact in facts]),
-            *map(layer_html, report["layers"]),
-            '<h2 id="pages">Pages</h2>',
-            table(("page", "cells that agreed", "cells that failed"), rows),
+            element("h2", name, id=name.replace(" ", "-")),
+            witnesses(entry) if entry else "",
+            *(element("p", note) for note in said),
         ]
     )
 
 
-def latest(app) -> dict | None:
-    return read(Path(app.srcdir, FILE))
+# The report of all records.
+
+
+def missing(found: Found) -> str:
+    """Why a unit does not count as verified, or is not whole."""
+    if found.state == UNSEEN:
+        return "not run"
+    record, on = found.record, day(found.record)
+    if found.state == FAILED:
+        return f"{record['failed']} of {record['of']} FAILED on {on}"
+    if found.state == CHANGED:
+        first, *others = found.changed
+        return f"verified on {on}, but {first}{f' and {len(others)} more' * bool(others)} changed"
+    return f"{record['skipped']} of {record['of']} skipped on {on}"
+
+
+def is_whole(found: Found) -> bool:
+    return found.state == VERIFIED and not found.record["skipped"]
+
+
+def verdict(found: list[Found]) -> tuple[str, str]:
+    """The first sentence of the report, and its class."""
+    if not any(f.record for f in found):
+        return NO_RUN, "unknown"
+    if any(f.state == FAILED for f in found):
+        return BAD, "bad"
+    whole = sum(map(is_whole, found))
+    if whole == len(found):
+        return GOOD, "good"
+    return f"{whole} of {len(found)} verified; the others are named below.", "unknown"
+
+
+def counted(seen: list[dict]) -> str:
+    totals = Counter({key: sum(r[key] for r in seen) for key in ("passed", "failed", "skipped")})
+    return ", ".join(f"{count} {outcome}" for outcome, count in totals.items())
+
+
+def facts(seen: list[dict]) -> list[tuple[str, str]]:
+    """What the records have in common, a row each; machines that differ have a row each."""
+    dates = sorted(record["date"].replace("T", " ").replace("+00:00", " UTC") for record in seen)
+    cells, tests = ([r for r in seen if r["file"].endswith(end)] for end in (".ipynb", ".py"))
+    places = Counter(
+        f"{r['machine']}: {', '.join(f'{n} {v}' for n, v in r['versions'].items())}" for r in seen
+    )
+    return [
+        ("date", " to ".join(dict.fromkeys([dates[0], dates[-1]]))),
+        ("tests", counted(tests)),
+        ("cells of notebooks", counted(cells)),
+        *((f"machine of {count} records", place) for place, count in places.items()),
+    ]
+
+
+def page_row(found: Found) -> tuple[str, str]:
+    return element("a", found.unit, href=f"{found.unit}.html"), line(found)[0]
+
+
+def html(judged: dict[str, Found]) -> str:
+    """The whole report."""
+    found = [*judged.values()]
+    seen = [f.record for f in found if f.record]
+    text, kind = verdict(found)
+    parts = [element("p", text, class_=f"verified {kind}")]
+    if seen:
+        parts.append(table(("run", ""), facts(seen)))
+        parts.append(element("h2", "What is not verified", id="not-verified"))
+        open_ = [(f.unit, missing(f)) for f in found if not is_whole(f)]
+        parts.append(table(("", "why"), open_) if open_ else element("p", "Nothing."))
+        parts += [layer_html(f) for f in found if f.unit.startswith("layers/")]
+        parts.append(element("h2", "Pages", id="pages"))
+        pages = [page_row(f) for f in found if f.unit.startswith("chapters/")]
+        parts.append(table(("page", "its last run"), pages))
+    return "".join(parts)
+
+
+# The site.
+
+
+def read_again(app, env, added, changed, removed) -> list[str]:
+    """The pages under whose title, or in whose report, something else has to stand now."""
+    judged = records.latest(Path(app.srcdir))
+    before, env.verification = getattr(env, "verification", {}), {PAGE: html(judged)}
+    env.verification |= {
+        unit: line(found) for unit, found in judged.items() if unit.startswith("chapters/")
+    }
+    return [page for page, said in env.verification.items() if before.get(page) != said]
 
 
 class VerificationReport(SphinxDirective):
-    """Where the report of the last run on this machine stands."""
+    """Where the report stands."""
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_dependency(str(Path(self.env.srcdir, FILE)))
-        return [nodes.raw("", html(latest(self.env.app)), format="html")]
+        return [nodes.raw("", self.env.verification[PAGE], format="html")]
 
 
 def put_line(app, doctree: nodes.document, page: str) -> None:
-    """Under the title of a chapter: what its last run on this machine said."""
+    """Under the title of a chapter: what its last run said."""
     title = next(doctree.findall(nodes.title), None)
-    if not page.startswith("chapters/") or title is None:
+    said = app.env.verification.get(page)
+    if page == PAGE or not said or title is None:
         return
-    text, kind = line(latest(app), page, Path(app.srcdir))
+    text, kind = said
     link = nodes.reference("", "Verification report")
     link["refuri"] = app.builder.get_relative_uri(page, PAGE)
     paragraph = nodes.paragraph("", f"{text} ", link, classes=["verified", kind])
@@ -160,5 +211,6 @@ def put_line(app, doctree: nodes.document, page: str) -> None:
 
 def setup(app) -> dict:
     app.add_directive("verification-report", VerificationReport)
+    app.connect("env-get-outdated", read_again)
     app.connect("doctree-resolved", put_line)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

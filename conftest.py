@@ -1,0 +1,46 @@
+"""Shares the test files among machines, and has a record written of each unit that was seen.
+
+It stands here, not in tests/, so that a run of one notebook finds it too.
+"""
+
+import parts
+import pytest
+import recorder
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", help="run a fair share of all files: 2/4 is the second of four")
+
+
+def pytest_configure(config):
+    try:
+        parts.part(config.option.part or "1/1")
+    except ValueError as error:
+        raise pytest.UsageError(f"--part: {error}") from error
+    if not hasattr(config, "workerinput"):  # a worker's results reach the process that started it
+        config.pluginmanager.register(recorder.Recorder(config.rootpath, config.option))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Tell every test how many its file has, whichever of them are chosen afterwards."""
+    report = yield
+    for node in report.result if isinstance(collector, pytest.File) else ():
+        node.user_properties = [(recorder.WHOLE, len(report.result))]
+    return report
+
+
+def file_of(item):
+    return item.nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Keep this part's files. Workers take the longest first, so that none is left over late."""
+    seconds = parts.measured(config.rootpath)
+    if config.option.part:
+        which, number = parts.part(config.option.part)
+        share = {*parts.shares(map(file_of, items), seconds, number)[which - 1]}
+        config.hook.pytest_deselected(items=[item for item in items if file_of(item) not in share])
+        items[:] = [item for item in items if file_of(item) in share]
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: (-parts.expected(seconds, file_of(item)), file_of(item)))
