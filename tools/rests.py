@@ -4,8 +4,9 @@ A tree is the project as it lies on the disk: the bytes of each file, by its pat
 Everything else here is computed from a tree. A unit is what has a record of its own: a page
 (`chapters/batch-norm`), the Case of a layer (`layers/batch_norm`), a test file.
 
-Imports are followed as Python follows them, file by file: whoever imports a module also loads
-every package that it lies in. What no import shows is taken for too much, never for too little.
+Imports are followed as Python follows them, file by file: importing a module also loads every
+package that it lies in. Where the text of a file leaves open what it loads, everything that it
+might load counts: a record may be called stale without need, but not fresh by mistake.
 """
 
 import ast
@@ -24,7 +25,7 @@ Tree = dict[str, bytes]
 FOLDERS = ("chapters", "normlib", "tests", "tools", "_static")
 LOCK = "requirements.lock"
 IMPORTED_FROM = ("", "tools/", "tests/")  # where a top-level module may lie
-# Who calls one of these imports what no import line names: all of its own package, we say.
+# A file that uses one of these may import any module of its own package.
 DISCOVERING = {"import_module", "iter_modules", "walk_packages", "__import__", "run_path"}
 CLAIMS = "normlib.claims"  # the package of the register and of `decide`
 CASES = "tests/test_report.py"  # examines every layer, by this test:
