@@ -14,37 +14,37 @@ FILES = {
     "normlib/layers/rms.py": "from normlib.layers.core import standardize\ndef rms_norm(): pass",
     "normlib/verify/__init__.py": "from normlib.verify.run import backward",
     "normlib/verify/run.py": "def backward(): pass",
-    "normlib/found/__init__.py": "import importlib, pkgutil\n"
-    "for m in pkgutil.iter_modules(__path__): importlib.import_module('normlib.found.' + m.name)",
-    "normlib/found/one.py": "from normlib.experiments import data",
     "normlib/experiments/__init__.py": "",
     "normlib/experiments/data.py": "def digits(): pass",
     "normlib/experiments/gan.py": "from normlib.experiments import data",
     "normlib/book.mplstyle": "lines.linewidth: 2",
-    "normlib/evidence/__init__.py": "",
-    "normlib/evidence/case.py": "def Case(**parts): pass",
+    "normlib/claims/__init__.py": "from normlib.claims.decision import decide\n"
+    "from normlib.claims.tables import Errata",
+    "normlib/claims/decision.py": "LISTED = 'listed.txt'\ndef register(): pass\n"
+    "def decide(*a): pass",
+    "normlib/claims/tables.py": "from normlib.claims.decision import register\nclass Errata: pass",
+    "normlib/claims/listed.txt": "000-01",
+    "normlib/claims/register/000.toml": 'title = "Notes"\n'
+    '[[claim]]\nid = "000-01"\nat.000 = { line = 1 }\nverdict = "holds"\n',
+    "normlib/claims/register/001.toml": 'title = "Slides"\n'
+    '[[claim]]\nid = "001-01"\nat.001 = { slide = 1 }\nverdict = "holds"\n',
+    "normlib/evidence/__init__.py": "from importlib import import_module\n"
+    "from pkgutil import iter_modules\n"
+    "CASES = [import_module('normlib.evidence.' + m.name) for m in iter_modules(__path__)]",
+    "normlib/evidence/case.py": "def Case(**known): return known",
     "normlib/evidence/batch.py": "from normlib import layers\n"
     "from normlib.evidence.case import Case\n"
-    "Case(forward=layers.batch_norm, forms=('matrix',))",
+    "BATCH = Case(forward=layers.batch_norm, forms=('matrix',))",
     "normlib/evidence/rms.py": "from normlib import layers\n"
     "from normlib.evidence.case import Case\n"
-    "Case(forward=layers.rms_norm, forms=('matrix', 'images'))",
-    "normlib/claims/__init__.py": "from normlib.claims.entries import register\n"
-    "from normlib.claims.decision import decide\nfrom normlib.claims.tables import Errata",
-    "normlib/claims/entries.py": "REGISTER = '*.toml'\ndef register(): pass",
-    "normlib/claims/decision.py": "def decide(*a): pass",
-    "normlib/claims/tables.py": "from normlib.claims.entries import register\nclass Errata: pass",
-    "normlib/claims/register/000.toml": 'title = "Notes"\n'
-    '[[claim]]\nid = "000-01"\nat.000 = { lines = [[1, 1]] }\nverdict = "holds"\n',
-    "normlib/claims/register/001.toml": 'title = "Slides"\n'
-    '[[claim]]\nid = "001-01"\nat.001 = { lines = [[1, 1]] }\nverdict = "holds"\n',
+    "RMS = Case(forward=layers.rms_norm, forms=('images', 'matrix'))",
     "tools/made.py": "",
     "chapters/data/runs.json": "[]",
     "chapters/data/other.json": "[]",
     "tests/project.py": "ROOT = ''",
     "tests/cases.py": "",
     "tests/test_report.py": "import cases, pytest\n"
-    "@pytest.mark.parametrize('name', ['batch_norm', 'rms_norm', 'rms_norm, images'])\n"
+    "@pytest.mark.parametrize('name', ['batch_norm', 'rms_norm', 'rms_norm, matrix'])\n"
     f"def {CASE_TEST.partition('::')[2]}(name): pass",
     "tests/test_layers.py": "from normlib import rms_norm\ndef test_it(): assert rms_norm",
     "tests/test_files.py": "from project import ROOT\ndef test_it(): assert ROOT == ''",
@@ -61,7 +61,7 @@ NOTEBOOKS = {
     ],
     "ledger": ["from pathlib import Path\nfrom normlib import claims", "Path().glob('*.ipynb')"],
     "errata": ["from normlib.claims import Errata"],
-    "search": ["from normlib import found"],
+    "search": ["from normlib import evidence"],
     "check": ["from normlib.verify import backward"],
     "claims/topic": [
         "from normlib.claims import decide\ndecide('001-01')",
@@ -69,7 +69,7 @@ NOTEBOOKS = {
     ],
 }
 PAGES = {f"chapters/{name}" for name in NOTEBOOKS}
-LAYERS = {"layers/batch_norm", "layers/rms_norm", "layers/rms_norm, images"}
+LAYERS = {"layers/batch_norm", "layers/rms_norm", "layers/rms_norm, matrix"}
 TESTS = {"tests/test_layers.py", "tests/test_files.py"}
 
 

@@ -44,7 +44,10 @@ class Run:
 
 
 class Recorder:
-    """Listens to the results of all workers. What it rests on is read before anything runs."""
+    """Listens to the results of all workers.
+
+    The tree is read before anything runs: a file that is edited during the run is then stale.
+    """
 
     def __init__(self, root: Path, options):
         self.root, self.options = root, options

@@ -4,8 +4,9 @@ A tree is the project as it lies on the disk: the bytes of each file, by its pat
 Everything else here is computed from a tree. A unit is what has a record of its own: a page
 (`chapters/batch-norm`), the Case of a layer (`layers/batch_norm`), a test file.
 
-Imports are followed as Python follows them, file by file: whoever imports a module also loads
-every package that it lies in. What no import shows is taken for too much, never for too little.
+Imports are followed as Python follows them, file by file: importing a module also loads every
+package that it lies in. Where the text of a file leaves open what it loads, everything that it
+might load counts: a record may be called stale without need, but not fresh by mistake.
 """
 
 import ast
@@ -24,9 +25,9 @@ Tree = dict[str, bytes]
 FOLDERS = ("chapters", "normlib", "tests", "tools", "_static")
 LOCK = "requirements.lock"
 IMPORTED_FROM = ("", "tools/", "tests/")  # where a top-level module may lie
-# Who calls one of these imports what no import line names: all of its own package, we say.
+# A file that uses one of these may import any module of its own package.
 DISCOVERING = {"import_module", "iter_modules", "walk_packages", "__import__", "run_path"}
-CLAIMS = "normlib.claims"  # what holds the register and `decide`
+CLAIMS = "normlib.claims"  # the package of the register and of `decide`
 CASES = "tests/test_report.py"  # examines every layer, by this test:
 CASE_TEST = f"{CASES}::test_every_layer_passes_every_witness_and_every_planted_error_is_caught"
 PROJECT = "tests/project.py"  # hands the files of the project to whoever imports it
@@ -211,7 +212,8 @@ def reached(tree: Tree, starts: Iterable[str], with_packages: bool = True) -> se
 
 
 def registers(tree: Tree) -> list[str]:
-    return [path for path in tree if path.startswith("normlib/") and path.endswith(".toml")]
+    """All that the register's package reads: the claims themselves, and lists of their ids."""
+    return [p for p in below(tree, CLAIMS.replace(".", "/")) if not p.endswith(".py")]
 
 
 @cache
@@ -220,12 +222,13 @@ def table(content: bytes) -> dict:
 
 
 def entries(tree: Tree) -> dict[str, bytes]:
-    """Every claim of the register as it stands there, with the names of the sources it cites."""
-    tables = {PurePosixPath(path).stem: table(tree[path]) for path in registers(tree)}
-    sources = {key: found["title"] for key, found in tables.items() if "title" in found}
+    """Every claim of the register as it stands there, with the titles of the sources it cites."""
+    files = below(tree, f"{CLAIMS.replace('.', '/')}/register")
+    tables = {PurePosixPath(path).stem: table(tree[path]) for path in files}
+    titles = {source: found.get("title") for source, found in tables.items()}
     found = {}
     for claim in (claim for table in tables.values() for claim in table.get("claim", ())):
-        cited = {key: name for key, name in sources.items() if key in claim.get("at", ())}
+        cited = {source: titles.get(source) for source in claim.get("at", ())}
         found[claim.get("id")] = json.dumps([claim, cited], sort_keys=True).encode()
     return found
 
@@ -265,29 +268,28 @@ def pages(tree: Tree) -> list[str]:
     return sorted(path.removesuffix(".ipynb") for path in notebooks)
 
 
-def cases(tree: Tree) -> dict[str, list[str]]:
-    """The layers that are examined, each with its evidence and the file that defines it."""
-    modules = [path for path in sorted(tree) if path.startswith("normlib/layers/")]
+def cases(tree: Tree) -> dict[str, str]:
+    """The layers that are examined, in each form they are made for, with their evidence."""
     found = {}
-    for path in sorted(path for path in tree if path.startswith("normlib/evidence/")):
-        for layer, forms in confirmed(tree[path]):
-            own = [m for m in modules if f"def {layer}(".encode() in tree[m]]
-            for number, form in enumerate(forms):
-                found[f"{layer}, {form}" if number else layer] = [path, *own]
+    for path in sorted(fnmatch.filter(tree, "normlib/evidence/*.py")):
+        for node in ast.walk(ast.parse(tree[path])):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Case":
+                given = {keyword.arg: keyword.value for keyword in node.keywords}
+                name, (_, *others) = given["forward"].attr, ast.literal_eval(given["forms"])
+                found |= dict.fromkeys([name, *(f"{name}, {form}" for form in others)], path)
     return found
-
-
-def confirmed(source: bytes) -> Iterator[tuple[str, list[str]]]:
-    """The layers of a module's cases, each with the forms of input that it is made for."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Case":
-            given = {keyword.arg: keyword.value for keyword in node.keywords}
-            yield given["forward"].attr, ast.literal_eval(given["forms"])
 
 
 def engine(tree: Tree) -> list[str]:
     """The code that examines a layer, whichever it is."""
-    return [path for path in tree if path.startswith("normlib/verify/") and path.endswith(".py")]
+    python = (path for path in below(tree, "normlib/verify") if path.endswith(".py"))
+    return [*python, "normlib/evidence/__init__.py"]
+
+
+def defining(tree: Tree, words: Iterable[str]) -> list[str]:
+    """The modules of layers that define a function of one of these names."""
+    texts = [f"def {word}(".encode() for word in words]
+    return [p for p in below(tree, "normlib/layers") if any(text in tree[p] for text in texts)]
 
 
 def test_files(tree: Tree) -> list[str]:
@@ -300,12 +302,17 @@ def units(tree: Tree) -> list[str]:
 
 
 def of_layer(tree: Tree, name: str) -> set[str]:
-    evidence, *modules = cases(tree)[name]
-    own = reached(tree, modules, with_packages=False)
-    known = reached(tree, [evidence], with_packages=False)  # by way of the layers it reaches all
-    own |= {path for path in known if path.startswith("normlib/evidence/")}
-    examiner = {p for p in reached(tree, [CASES], with_packages=False) if p.startswith("tests/")}
-    return own | examiner | {*engine(tree)}
+    """Its evidence, the layers that this names, the engine, and the test that brings them together.
+
+    The other layers are left out: the packages load them, but nothing of them is examined.
+    """
+    case = cases(tree)[name]
+    evidence = reached(tree, [case], with_packages=False)
+    layers = reached(tree, defining(tree, facts_of(tree, case).words), with_packages=False)
+    examiner = reached(tree, [CASES], with_packages=False)
+    within_tests = {path for path in examiner if path.startswith("tests/")}
+    others = {path for path in below(tree, "normlib/layers") if not path.endswith("__init__.py")}
+    return evidence - others | layers | within_tests | {*engine(tree)}
 
 
 def of(tree: Tree, unit: str) -> dict[str, str]:

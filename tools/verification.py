@@ -2,19 +2,21 @@
 
 A run of the tests leaves records (tools/recorder.py), the site reads them. Nothing of it is typed:
 a page that has no record says so, and so does one that rests on something that has changed since.
-A Sphinx extension, and free of the library: reading a report must not load it.
+A Sphinx extension; of the library it takes the frame of a table and nothing that computes.
 """
 
 import datetime
 from collections import Counter
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
 import records
 from docutils import nodes
 from records import CHANGED, FAILED, UNSEEN, VERIFIED, Found
 from sphinx.util.docutils import SphinxDirective
+
+from normlib.html import Markup, element, row
+from normlib.html import table as html_table
 
 PAGE = "report"
 NO_RUN = "Not yet verified on this machine: make test does it."
@@ -39,16 +41,13 @@ def line(found: Found) -> tuple[str, str]:
     return f"Verified on {on}: {cells} cells ran again and agreed.", "good"
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Rows of HTML cells; the first cell of a row names it."""
-    top = "".join(f'<th scope="col">{cell}</th>' for cell in columns)
-    body = "".join(
-        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Markup:
+    """Rows of cells; the first cell of a row names it."""
+    body = (
+        element("tr", element("th", first, scope="row"), *(element("td", cell) for cell in rest))
         for first, *rest in rows
     )
-    return (
-        f'<table class="verdict facts"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
-    )
+    return html_table("verdict facts", row(columns, "th", scope="col"), body)
 
 
 # A layer.
@@ -59,7 +58,7 @@ def reached(found: dict | None) -> str:
     if found is None:
         return "–"
     if found["failures"]:
-        return f'<strong class="bad">{found["error"]:.0e}</strong>'
+        return element("strong", f"{found['error']:.0e}", class_="bad")
     if not found["bound"]:
         return "exact"
     return f"{found['error']:.0e}" if found["error"] else "0"
@@ -70,7 +69,8 @@ def witnesses(entry: dict) -> str:
     arguments, used = entry["arguments"], entry["witnesses"]
     bounds = [max(row[w]["bound"] for row in arguments.values() if w in row) for w in used]
     head = [
-        f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}" for w, b in zip(used, bounds, strict=True)
+        Markup(f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}")
+        for w, b in zip(used, bounds, strict=True)
     ]
     rows = [(name, *(reached(row.get(w)) for w in used)) for name, row in arguments.items()]
     return table(("", *head), rows)
@@ -93,10 +93,12 @@ def layer_html(found: Found) -> str:
     said = notes(entry) if entry else ["Nothing was measured."]
     if found.state != VERIFIED:
         said.insert(0, f"{missing(found)}.")
-    return (
-        f'<h2 id="{escape(name.replace(" ", "-"))}">{escape(name)}</h2>'
-        + (witnesses(entry) if entry else "")
-        + "".join(f"<p>{escape(note)}</p>" for note in said)
+    return "".join(
+        [
+            element("h2", name, id=name.replace(" ", "-")),
+            witnesses(entry) if entry else "",
+            *(element("p", note) for note in said),
+        ]
     )
 
 
@@ -153,7 +155,7 @@ def facts(seen: list[dict]) -> list[tuple[str, str]]:
 
 
 def page_row(found: Found) -> tuple[str, str]:
-    return f'<a href="{found.unit}.html">{found.unit}</a>', escape(line(found)[0])
+    return element("a", found.unit, href=f"{found.unit}.html"), line(found)[0]
 
 
 def html(judged: dict[str, Found]) -> str:
@@ -161,14 +163,14 @@ def html(judged: dict[str, Found]) -> str:
     found = [*judged.values()]
     seen = [f.record for f in found if f.record]
     text, kind = verdict(found)
-    parts = [f'<p class="verified {kind}">{text}</p>']
+    parts = [element("p", text, class_=f"verified {kind}")]
     if seen:
-        parts.append(table(("run", ""), [(name, escape(fact)) for name, fact in facts(seen)]))
-        parts.append('<h2 id="not-verified">What is not verified</h2>')
-        open_ = [(escape(f.unit), escape(missing(f))) for f in found if not is_whole(f)]
-        parts.append(table(("", "why"), open_) if open_ else "<p>Nothing.</p>")
+        parts.append(table(("run", ""), facts(seen)))
+        parts.append(element("h2", "What is not verified", id="not-verified"))
+        open_ = [(f.unit, missing(f)) for f in found if not is_whole(f)]
+        parts.append(table(("", "why"), open_) if open_ else element("p", "Nothing."))
         parts += [layer_html(f) for f in found if f.unit.startswith("layers/")]
-        parts.append('<h2 id="pages">Pages</h2>')
+        parts.append(element("h2", "Pages", id="pages"))
         pages = [page_row(f) for f in found if f.unit.startswith("chapters/")]
         parts.append(table(("page", "its last run"), pages))
     return "".join(parts)
