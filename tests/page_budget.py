@@ -19,12 +19,14 @@ MOST = {
     "cells": 12,  # code cells whose source is open
     "lines": 120,  # lines of code in them and in the shipped source that the page shows
     "code": 300,  # the same with what is folded: folding everything does not make a page short
+    "wide": 0,  # lines of shipped source that do not fit their column
     "words": 2200,  # words of prose
     "missing": 0,  # equations that its derivation should render from a cell, and does not
     "screens": 14,  # the height of the page, its folds closed
     "before": 4,  # screens before its derivation
 }
 EQUATIONS = 6  # the fewest of a derivation
+COLUMN = 84  # characters of code; ruff sees to it in cells (chapters/ruff.toml)
 WIDTH, HEIGHT = 1280, 900  # one screen
 
 # A block of code between fences; other directives hold prose.
@@ -58,11 +60,19 @@ def code_blocks(text):
     return [match[2] for match in CODE.finditer(text)]
 
 
+def shipped(cell):
+    """The blocks of source that a cell shows."""
+    return [block for text in outputs(cell, "text/markdown") for block in code_blocks(text)]
+
+
 def lines_of_code(cell):
     """Its own lines, or those of code in its prose, and those of shipped source that it shows."""
     own = [cell.source] if cell.cell_type == "code" else code_blocks(cell.source)
-    shown = [block for text in outputs(cell, "text/markdown") for block in code_blocks(text)]
-    return sum(map(filled_lines, [*own, *shown]))
+    return sum(map(filled_lines, [*own, *shipped(cell)]))
+
+
+def too_wide(text):
+    return sum(len(line) > COLUMN for line in text.splitlines())
 
 
 def words(notebook):
@@ -104,6 +114,7 @@ def counted(notebook):
         "cells": sum(cell.cell_type == "code" for cell in seen),
         "lines": sum(map(lines_of_code, seen)),
         "code": sum(map(lines_of_code, notebook.cells)),
+        "wide": sum(too_wide(block) for cell in notebook.cells for block in shipped(cell)),
         "words": words(notebook),
         "missing": 0 if part is None else max(0, EQUATIONS - len(equations(part))),
     }

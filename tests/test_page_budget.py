@@ -1,16 +1,20 @@
 """No page gives its reader more than one can take in, but for those of a list that only shrinks."""
 
+import sys
+import tomllib
+
 import nbformat
 import page_budget as budget
 import pytest
 import site_checks
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from project import ROOT, TOC
+from project import ROOT, TOC, run
 
 from normlib.evidence import CASES
 
 PAGES = budget.budgeted(TOC)
 FOLDED = {"tags": ["hide-input"]}
+CHAPTERS_FOLDER = ROOT / "chapters"
 
 
 def read(page):
@@ -88,6 +92,7 @@ LONG = {
     "cells": [new_code_cell("x") for _ in range(13)],
     "lines": [new_code_cell("x\n" * 121)],
     "code": [new_code_cell("x\n" * 301, metadata=FOLDED)],
+    "wide": [new_code_cell("s", outputs=[shown("text/markdown", f"```python\n{'x' * 85}\n```")])],
     "words": [new_markdown_cell("word " * 2201)],
     "missing": [new_markdown_cell("## Derivation")],
 }
@@ -111,6 +116,38 @@ def test_a_listed_page_may_not_grow_and_must_leave_the_list_once_it_is_within():
 def test_a_line_of_the_list_that_means_nothing_is_reported():
     lines = budget.stale({"gone": {"cells": 13}, "chapters/batch-norm": {"cell": 13}}, PAGES)
     assert [next(w for w in ("gone", "cell") if w in line) for line in lines] == ["gone", "cell"]
+
+
+NOT_YET = tomllib.loads((CHAPTERS_FOLDER / "ruff.toml").read_text("utf-8"))["extend-exclude"]
+
+
+def widest_line(notebook):
+    cells = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    return max(len(line) for source in cells for line in source.splitlines())
+
+
+@pytest.mark.parametrize("command", [("check",), ("format", "--check")])
+def test_a_page_whose_code_is_wider_than_its_column_keeps_the_other_rules(command):
+    """Ruff passes over these pages in chapters/; named one by one, it looks at them."""
+    pages = [CHAPTERS_FOLDER / name for name in NOT_YET]
+    config = ("--config", ROOT / "pyproject.toml")
+    result = run(sys.executable, "-m", "ruff", *command, *config, *pages)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_a_page_whose_code_fits_its_column_leaves_the_list_of_the_others(name):
+    assert widest_line(nbformat.read(CHAPTERS_FOLDER / name, 4)) > budget.COLUMN
+
+
+def test_the_width_that_ruff_enforces_is_that_of_the_column(tmp_path):
+    """In a page that is not listed, and in the source that pages show."""
+    for folder in (CHAPTERS_FOLDER, ROOT / "normlib" / "layers"):
+        config = ("--config", folder / "ruff.toml")
+        for width, code in ((budget.COLUMN, 0), (budget.COLUMN + 1, 1)):
+            planted = tmp_path / "planted.py"
+            planted.write_text(f"a = {'1' * (width - 4)}\n")
+            assert run(sys.executable, "-m", "ruff", "check", *config, planted).returncode == code
 
 
 TALL = f"""<article><h1>Title</h1><div style="height: {5 * budget.HEIGHT}px">Claims</div>
