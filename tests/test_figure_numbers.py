@@ -31,5 +31,11 @@ def test_figures_count_from_one_on_every_page_and_so_do_references_to_them(book)
     assert book("figure_numbers") == [["1", "2"], ["1", "2", "2"]]
 
 
+def test_a_page_that_is_built_again_keeps_its_numbers(book, tmp_path):
+    book("figure_numbers")
+    (tmp_path / "a.rst").write_text(PAGE + FIGURE.format("Three"))
+    assert book("figure_numbers") == [["1", "2", "3"], ["1", "2", "2"]]
+
+
 def test_without_that_they_count_through_the_whole_book(book):
     assert book() == [["1", "2"], ["3", "4", "4"]]
