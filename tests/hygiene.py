@@ -4,6 +4,12 @@ import re
 
 MOST_LINES = 12
 PATH = re.compile(r"(?<![\w.:/])/(?:home|root|tmp|Users)/\w|\b[A-Z]:\\\\?\w")
+REMOVAL = re.compile("remove|scroll")  # an output that scrolls in a box shows its beginning alone
+# How a cell folds in JupyterLab, and the tags that fold it on the site.
+FOLDS = {
+    "source_hidden": {"hide-input", "hide-cell"},
+    "outputs_hidden": {"hide-output", "hide-cell"},
+}
 EXEMPTION = re.compile(r"NBVAL_|nbval-|raises-exception|PYTEST_VALIDATE_")
 
 
@@ -86,7 +92,28 @@ def has_assert(notebook):
 def short_cells(notebook):
     for cell in code(notebook):
         if lines(cell) > MOST_LINES:
-            yield f"a cell has at most {MOST_LINES} lines, not {lines(cell)}: {cell.source[:60]!r}"
+            yield (
+                f"a cell, open or folded, has at most {MOST_LINES} lines, not {lines(cell)}; "
+                f"what is longer belongs in normlib: {cell.source[:60]!r}"
+            )
+
+
+def nothing_removed(notebook):
+    for part in [notebook, *notebook.cells]:
+        settings = [*part.metadata.get("tags", []), *part.metadata.get("mystnb", {})]
+        for name in filter(REMOVAL.search, settings):
+            yield f"what a notebook has is shown or folded, never removed: {name}; try hide-input"
+
+
+def folds_everywhere(notebook):
+    for cell in code(notebook):
+        for key, tags in FOLDS.items():
+            folds = bool(tags & set(cell.metadata.get("tags", [])))
+            if folds != cell.metadata.get("jupyter", {}).get(key, False):
+                yield (
+                    f"what folds on the site, and nothing else, folds in JupyterLab too: expected "
+                    f"jupyter.{key} to be {folds}, as the tags say: {cell.source[:60]!r}"
+                )
 
 
 def prose_between(notebook):
@@ -115,6 +142,8 @@ RULES = (
     generic_kernel,
     has_assert,
     short_cells,
+    nothing_removed,
+    folds_everywhere,
     prose_between,
     figures_described,
 )

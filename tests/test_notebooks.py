@@ -129,6 +129,39 @@ def with_long_cell(notebook):
     notebook.cells[0].source += "\nx = 1" * 11
 
 
+def with_long_folded_cell(notebook):
+    notebook.cells[0].metadata = {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+    with_long_cell(notebook)
+
+
+def with_removed_input(notebook):
+    notebook.cells[0].metadata["tags"] = ["remove-input"]
+
+
+def with_removed_cell(notebook):
+    notebook.cells[1].metadata["tags"] = ["remove_cell"]
+
+
+def with_sources_removed(notebook):
+    notebook.metadata["mystnb"] = {"remove_code_source": True}
+
+
+def with_scrolling_output(notebook):
+    notebook.cells[0].metadata["tags"] = ["scroll-output"]
+
+
+def with_fold_on_the_site_alone(notebook):
+    notebook.cells[0].metadata["tags"] = ["hide-input"]
+
+
+def with_fold_in_jupyterlab_alone(notebook):
+    notebook.cells[0].metadata["jupyter"] = {"outputs_hidden": True}
+
+
+def with_half_a_fold_in_jupyterlab(notebook):
+    notebook.cells[0].metadata = {"tags": ["hide-cell"], "jupyter": {"source_hidden": True}}
+
+
 def without_prose(notebook):
     del notebook.cells[1]
 
@@ -159,6 +192,14 @@ PLANTED = {
     with_python_version: "generic_kernel",
     without_assert: "has_assert",
     with_long_cell: "short_cells",
+    with_long_folded_cell: "short_cells",
+    with_removed_input: "nothing_removed",
+    with_removed_cell: "nothing_removed",
+    with_sources_removed: "nothing_removed",
+    with_scrolling_output: "nothing_removed",
+    with_fold_on_the_site_alone: "folds_everywhere",
+    with_fold_in_jupyterlab_alone: "folds_everywhere",
+    with_half_a_fold_in_jupyterlab: "folds_everywhere",
     without_prose: "prose_between",
     without_alt_text: "figures_described",
     without_caption: "figures_described",

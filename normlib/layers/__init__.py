@@ -8,7 +8,9 @@ from pkgutil import iter_modules
 
 _found = {
     name: getattr(module, name)
-    for module in (import_module(f"{__name__}.{m.name}") for m in iter_modules(__path__))
+    for module in (
+        import_module(f"{__name__}.{m.name}") for m in iter_modules(__path__)
+    )
     for name in getattr(module, "__all__", ())
 }
 globals().update(_found)

@@ -1,4 +1,4 @@
-"""Batch normalization: in training, at inference, and the statistics that join the two."""
+"""Batch normalization in training and at inference, and its running statistics."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,13 @@ from normlib.layers.core import (
     standardize_backward,
     summed,
 )
-from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_number
+from normlib.layers.guard import (
+    check_axes,
+    check_cache,
+    check_eps,
+    check_like,
+    check_number,
+)
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 __all__ = [
@@ -37,8 +43,8 @@ class BatchNormInferenceCache(NamedTuple):
 def check_variance(var: Array) -> None:
     if "float" in str(var.dtype) and (var < 0).any():
         raise ValueError(
-            f"var must not be negative, but its smallest value is {float(var.min()):.3g}; "
-            f"mean and var may be swapped"
+            f"var must not be negative, but its smallest value is "
+            f"{float(var.min()):.3g}; mean and var may be swapped"
         )
 
 
@@ -53,8 +59,10 @@ def batch_norm(
     positions, m = N · H · W values.
 
     Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
-    Errors: ValueError for shapes that do not fit, integers, an empty batch, negative `eps`.
-    Source: Ioffe and Szegedy (2015), Algorithm 1 and section 3.2; chapter "Normalize a batch".
+    Errors: ValueError for shapes that do not fit, integers, an empty batch, or a
+    negative `eps`.
+    Source: Ioffe and Szegedy (2015), Algorithm 1 and section 3.2;
+    chapter "Normalize a batch".
     """
     check_channels(x, gamma=gamma, beta=beta)
     xhat, standardized = standardize(x, axes=batch_axes(x), eps=eps)
@@ -62,7 +70,9 @@ def batch_norm(
     return y, BatchNormCache(standardized, gamma)
 
 
-def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array, Array]:
+def batch_norm_backward(
+    dy: Array, cache: BatchNormCache
+) -> tuple[Array, Array, Array]:
     """The gradients dx, dgamma, dbeta from the upstream gradient `dy`.
 
     dbeta = sum(dy),   dgamma = sum(dy · xhat),
@@ -70,7 +80,8 @@ def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array,
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: Ioffe and Szegedy (2015), section 3, collapsed; chapter "Normalize a batch".
+    Source: Ioffe and Szegedy (2015), section 3, collapsed;
+    chapter "Normalize a batch".
     """
     check_cache(cache, BatchNormCache)
     standardized, gamma = cache
@@ -85,14 +96,21 @@ def batch_norm_backward(dy: Array, cache: BatchNormCache) -> tuple[Array, Array,
 
 
 def batch_norm_inference(
-    x: Array, mean: Array, var: Array, gamma: Array, beta: Array, *, eps: float = 1e-5
+    x: Array,
+    mean: Array,
+    var: Array,
+    gamma: Array,
+    beta: Array,
+    *,
+    eps: float = 1e-5,
 ) -> tuple[Array, BatchNormInferenceCache]:
-    """Batch normalization at inference: the statistics are given, the map is affine.
+    """Batch normalization at inference: given statistics, and so an affine map.
 
     y = gamma · (x - mean) / sqrt(var + eps) + beta
 
     Shapes: `x` and y (N, C, *spatial); `mean`, `var`, `gamma`, `beta` (C,).
-    Errors: ValueError for shapes that do not fit, integers, a negative `var` or `eps`.
+    Errors: ValueError for shapes that do not fit, integers, or a negative `var` or
+    `eps`.
     Source: Ioffe and Szegedy (2015), Algorithm 2; chapter "Use batch norm".
     """
     check_channels(x, mean=mean, var=var, gamma=gamma, beta=beta)
@@ -130,16 +148,17 @@ def batch_norm_inference_backward(
 def update_running(
     mean: Array, var: Array, x: Array, *, momentum: float = 0.1
 ) -> tuple[Array, Array]:
-    """The running statistics after one more batch `x`; the given ones are left as they are.
+    """The running statistics after one more batch `x`; nothing is changed in place.
 
     mean ← (1 - momentum) · mean + momentum · batch mean,   var likewise
 
-    The batch variance is the unbiased one, 1/(m - 1), and `momentum` is the weight of the
-    new batch, as in PyTorch.
+    The batch variance is the unbiased one, 1/(m - 1), and `momentum` is the weight
+    of the new batch, as in PyTorch.
 
     Shapes: `mean` and `var` (C,); `x` (N, C, *spatial).
-    Errors: ValueError for shapes that do not fit, integers, a `momentum` outside [0, 1], or a
-    batch with a single value per channel, whose unbiased variance is undefined.
+    Errors: ValueError for shapes that do not fit, integers, a `momentum` outside
+    [0, 1], or a batch with a single value per channel, whose unbiased variance is
+    undefined.
     Source: Ioffe and Szegedy (2015), section 3.1; chapter "Use batch norm".
     """
     check_channels(x, mean=mean, var=var)
@@ -150,8 +169,9 @@ def update_running(
     values = x[:, 0].reshape(-1).shape[0]
     if values < 2:
         raise ValueError(
-            f"x must have at least 2 values in each channel, but its shape is {tuple(x.shape)}; "
-            f"the unbiased variance of a single value is undefined, so use a larger batch"
+            f"x must have at least 2 values in each channel, but its shape is "
+            f"{tuple(x.shape)}; the unbiased variance of a single value is "
+            f"undefined, so use a larger batch"
         )
     batch_mean = location(x, axes).reshape(-1)
     batch_var = summed(c * c, axes) / (values - 1)

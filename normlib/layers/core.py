@@ -1,4 +1,4 @@
-"""The one computation behind the family: subtract a mean, divide by a root mean square.
+"""The computation behind the family: subtract a mean, divide by a root mean square.
 
 Batch, layer, instance and group normalization are `standardize` over different
 axes. The code does not care what its numbers are: float, complex, SymPy and torch
@@ -7,7 +7,13 @@ arrays all pass through these same lines.
 
 from typing import Any, NamedTuple
 
-from normlib.layers.guard import check_array, check_axes, check_cache, check_eps, check_like
+from normlib.layers.guard import (
+    check_array,
+    check_axes,
+    check_cache,
+    check_eps,
+    check_like,
+)
 
 __all__ = ["standardize", "standardize_backward"]
 
@@ -28,23 +34,26 @@ def average(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def location(x: Array, axes: tuple[int, ...]) -> Array:
-    """The mean, to all its digits: in float32 one pass over numbers far from zero can be off by
-    more than their deviation, and the mean of what is left corrects it."""
+    """The mean, to all its digits: in float32 one pass over numbers far from zero
+    can be off by more than their deviation; the mean of what is left mends it."""
     first = average(x, axes)
     return first + average(x - first, axes)
 
 
 def summed(x: Array, axes: tuple[int, ...]) -> Array:
-    """The sum over `axes`, which may be none: NumPy then sums nothing, torch everything."""
+    """The sum over `axes`. Over none, NumPy sums nothing, but torch everything."""
     return x.sum(axis=axes) if axes else x
 
 
 def centered(x: Array, axes: tuple[int, ...]) -> Array:
-    """x minus its mean over `axes`. In exact algebra one mean is enough; in floating point
-    subtracting one value first makes a constant exactly 0, and the second mean removes what
-    rounding left of the first, which in float32 can be larger than the deviation itself.
+    """x minus its mean over `axes`. In exact algebra one mean is enough. In
+    floating point, subtracting one value first makes a constant exactly 0, and the
+    second mean removes what rounding left of the first, which in float32 can be
+    larger than the deviation itself.
     """
-    first = tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(x.ndim))
+    first = tuple(
+        slice(0, 1) if axis in axes else slice(None) for axis in range(x.ndim)
+    )
     c = x - x[first]
     c = c - average(c, axes)
     return c - average(c, axes)
@@ -60,8 +69,8 @@ def standardize(
     With ``center=False`` c is x itself, and rstd is one over the root mean square.
 
     Shapes: `x` any, `xhat` as `x`; the means are taken over `axes`.
-    Errors: ValueError for numbers that are not floating point, an axis that `x` does not
-    have, an empty axis or a negative `eps`.
+    Errors: ValueError for numbers that are not floating point, an axis that `x`
+    does not have, an empty axis or a negative `eps`.
     Source: Ioffe and Szegedy (2015), Algorithm 1; chapter "Normalize a batch".
     """
     check_array("x", x)
@@ -74,13 +83,15 @@ def standardize(
 
 
 def standardize_backward(dxhat: Array, cache: StandardizeCache) -> Array:
-    """The gradient with respect to x, from the gradient `dxhat` with respect to xhat.
+    """The gradient dx, from the gradient `dxhat` with respect to xhat.
 
-    dx = rstd · (dxhat - mean(dxhat) - xhat · mean(dxhat · xhat)),   for every eps ≥ 0
+    dx = rstd · (dxhat - mean(dxhat) - xhat · mean(dxhat · xhat)),
+    for every eps ≥ 0
 
     With ``center=False`` the middle term is absent.
 
-    Shapes: `dxhat` and dx as x. Errors: ValueError if `dxhat` is not shaped like xhat.
+    Shapes: `dxhat` and dx as x.
+    Errors: ValueError if `dxhat` is not shaped like xhat.
     Source: chapter "Normalize a batch", where SymPy derives it for every size.
     """
     check_cache(cache, StandardizeCache)

@@ -1,13 +1,24 @@
-"""Group and instance normalization: statistics of each sample, over groups of channels."""
+"""Group and instance normalization: each sample alone, over groups of channels."""
 
 import math
 from typing import NamedTuple
 
-from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
+from normlib.layers.core import (
+    Array,
+    StandardizeCache,
+    standardize,
+    standardize_backward,
+    summed,
+)
 from normlib.layers.guard import check_cache, check_shape
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
-__all__ = ["group_norm", "group_norm_backward", "instance_norm", "instance_norm_backward"]
+__all__ = [
+    "group_norm",
+    "group_norm_backward",
+    "instance_norm",
+    "instance_norm_backward",
+]
 
 
 class GroupNormCache(NamedTuple):
@@ -23,26 +34,28 @@ def check_groups(x: Array, groups: int) -> None:
             f"1 takes all channels together, C each alone"
         )
     if x.shape[1] % groups:
+        fitting = [g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]
         raise ValueError(
-            f"groups must divide the number of channels of x {tuple(x.shape)}, but got {groups}; "
-            f"try one of {[g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]}"
+            f"groups must divide the number of channels of x {tuple(x.shape)}, but "
+            f"got {groups}; try one of {fitting}"
         )
 
 
 def group_norm(
     x: Array, gamma: Array, beta: Array, *, groups: int, eps: float = 1e-5
 ) -> tuple[Array, GroupNormCache]:
-    """Group normalization: neighbouring channels of one sample share their statistics.
+    """Group normalization: neighbouring channels of a sample share statistics.
 
     y = gamma · xhat + beta,   xhat = (x - mean) / sqrt(var + eps)
 
-    mean and var (the biased one) are taken per sample over the C / groups channels of a group
-    and all positions.
+    mean and var (the biased one) are taken per sample over the C / groups channels
+    of a group and all positions.
 
-    Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,), one for each channel.
-    Errors: ValueError for shapes that do not fit, integers, no values, a negative `eps`, or
-    `groups` that do not divide C.
-    Source: Wu and He (2018), equations 1 to 7; chapter "Normalize groups of channels".
+    Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,), one a channel.
+    Errors: ValueError for shapes that do not fit, integers, no values, a negative
+    `eps`, or `groups` that do not divide C.
+    Source: Wu and He (2018), equations 1 to 7;
+    chapter "Normalize groups of channels".
     """
     check_channels(x, gamma=gamma, beta=beta)
     check_groups(x, groups)
@@ -52,11 +65,14 @@ def group_norm(
     return y, GroupNormCache(standardized, gamma, tuple(x.shape))
 
 
-def group_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array, Array]:
+def group_norm_backward(
+    dy: Array, cache: GroupNormCache
+) -> tuple[Array, Array, Array]:
     """The gradients dx, dgamma, dbeta from the upstream gradient `dy`.
 
     dbeta = sum(dy),   dgamma = sum(dy · xhat),
-    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,   means over the group
+    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,
+    means over the group
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
@@ -70,7 +86,8 @@ def group_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array,
     dgamma = summed(dy * xhat, axes)
     gamma = per_channel(gamma, dy)
     d = gamma * dy
-    dx = standardize_backward(d.reshape(standardized.xhat.shape), standardized).reshape(shape)
+    d = d.reshape(standardized.xhat.shape)
+    dx = standardize_backward(d, standardized).reshape(shape)
     return dx, dgamma, dbeta
 
 
@@ -81,22 +98,27 @@ def instance_norm(
 
     y = gamma · xhat + beta,   xhat = (x - mean) / sqrt(var + eps)
 
-    mean and var (the biased one) are taken per sample and channel, over all positions. Without
-    spatial axes there is one value, and y is beta.
+    mean and var (the biased one) are taken per sample and channel, over all
+    positions. Without spatial axes there is one value, and y is beta.
 
     Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
-    Errors: ValueError for shapes that do not fit, integers, no positions, negative `eps`.
-    Source: Ulyanov, Vedaldi and Lempitsky (2016); chapter "Normalize groups of channels".
+    Errors: ValueError for shapes that do not fit, integers, no positions, or a
+    negative `eps`.
+    Source: Ulyanov, Vedaldi and Lempitsky (2016);
+    chapter "Normalize groups of channels".
     """
     check_channels(x, gamma=gamma, beta=beta)
     return group_norm(x, gamma, beta, groups=x.shape[1], eps=eps)
 
 
-def instance_norm_backward(dy: Array, cache: GroupNormCache) -> tuple[Array, Array, Array]:
-    """The gradients dx, dgamma, dbeta: those of group normalization with one channel a group.
+def instance_norm_backward(
+    dy: Array, cache: GroupNormCache
+) -> tuple[Array, Array, Array]:
+    """The gradients dx, dgamma, dbeta: of group norm with one channel a group.
 
     dbeta = sum(dy),   dgamma = sum(dy · xhat),
-    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,   means over positions
+    dx = rstd · (d - mean(d) - xhat · mean(d · xhat)),   d = gamma · dy,
+    means over positions
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.

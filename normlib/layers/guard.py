@@ -1,8 +1,8 @@
 """What every layer asks of its input, in one place.
 
 The guard is duck-typed: anything with a shape and a dtype passes, so that arrays of
-SymPy symbols, complex arrays and torch tensors do. Each message says what was expected,
-what it got, and the likely fix.
+SymPy symbols, complex arrays and torch tensors do. Each message says what was
+expected, what it got, and the likely fix.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def has_fractions(dtype: Any) -> bool:
-    """Floats, complex numbers and objects, in NumPy's words; floats and complex in torch's."""
+    """Floats, complex numbers and objects in NumPy; floats and complex in torch."""
     if hasattr(dtype, "kind"):
         return dtype.kind in "fcO"
     return dtype.is_floating_point or dtype.is_complex
@@ -39,8 +39,8 @@ def check_shape(name: str, x: Any, shape: tuple[int, ...], why: str) -> None:
     check_array(name, x)
     if tuple(x.shape) != tuple(shape):
         raise ValueError(
-            f"{name} must have the shape {tuple(shape)}, {why}, but got {tuple(x.shape)}; "
-            f"check the order of the arguments, or reshape {name}"
+            f"{name} must have the shape {tuple(shape)}, {why}, but got "
+            f"{tuple(x.shape)}; check the order of the arguments, or reshape {name}"
         )
 
 
@@ -51,14 +51,17 @@ def check_like(name: str, x: Any, like: Any) -> None:
 def check_cache(cache: Any, kind: type) -> None:
     if not isinstance(cache, kind):
         raise ValueError(
-            f"cache must be the {kind.__name__} that the forward pass returned, but got a "
-            f"{type(cache).__name__}; pass (dy, cache) in this order"
+            f"cache must be the {kind.__name__} that the forward pass returned, "
+            f"but got a {type(cache).__name__}; pass (dy, cache) in this order"
         )
 
 
 def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
     given = axes if isinstance(axes, (tuple, list)) else (axes,)
-    if any(isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) for axis in given):
+    if any(
+        isinstance(axis, bool) or not isinstance(axis, (int, np.integer))
+        for axis in given
+    ):
         raise ValueError(
             f"axes must be an integer or a tuple of them, but got {axes!r}; "
             f"try axes={tuple(range(x.ndim))}"
@@ -66,32 +69,39 @@ def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
     axes = tuple(int(axis) for axis in given)
     if not axes or any(not -x.ndim <= axis < x.ndim for axis in axes):
         raise ValueError(
-            f"axes must name at least one axis of x, whose shape is {tuple(x.shape)}, "
-            f"but got {axes}; axes run from {-x.ndim} to {x.ndim - 1}"
+            f"axes must name at least one axis of x, whose shape is "
+            f"{tuple(x.shape)}, but got {axes}; axes run from {-x.ndim} to "
+            f"{x.ndim - 1}"
         )
     axes = tuple(axis % x.ndim for axis in axes)
     if len(set(axes)) < len(axes):
-        raise ValueError(f"axes must differ from each other, but got {axes}; name each once")
+        raise ValueError(
+            f"axes must differ from each other, but got {axes}; name each once"
+        )
     if any(x.shape[axis] == 0 for axis in axes):
         raise ValueError(
-            f"x must have at least one value along the axes {axes}, but its shape is "
-            f"{tuple(x.shape)}; a mean of nothing is undefined, so leave empty batches out"
+            f"x must have at least one value along the axes {axes}, but its shape "
+            f"is {tuple(x.shape)}; a mean of nothing is undefined, so leave empty "
+            f"batches out"
         )
     return axes
 
 
-def check_number(name: str, value: Any, low: float, high: float = float("inf")) -> Any:
-    """A real number is checked, and made a plain float; a symbol or a tensor passes."""
+def check_number(
+    name: str, value: Any, low: float, high: float = float("inf")
+) -> Any:
+    """A real number is checked and made a float; a symbol or a tensor passes."""
     if isinstance(value, bool) or value is None or hasattr(value, "__len__"):
         raise ValueError(
-            f"{name} must be a number, but got {value!r}; give a single float, such as 1e-5"
+            f"{name} must be a number, but got {value!r}; give a single float, "
+            f"such as 1e-5"
         )
     if not isinstance(value, (int, float, np.number)):
         return value
     if not low <= value <= high or value == float("inf"):
         raise ValueError(
-            f"{name} must lie between {low} and {high}, but got {value}; check its sign and "
-            f"the order of the arguments"
+            f"{name} must lie between {low} and {high}, but got {value}; check its "
+            f"sign and the order of the arguments"
         )
     return float(value)  # a numpy.float64 would turn float32 results into float64
 

@@ -2,7 +2,13 @@
 
 from typing import NamedTuple
 
-from normlib.layers.core import Array, StandardizeCache, standardize, standardize_backward, summed
+from normlib.layers.core import (
+    Array,
+    StandardizeCache,
+    standardize,
+    standardize_backward,
+    summed,
+)
 from normlib.layers.guard import check_cache, check_like, check_shape
 from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
@@ -10,7 +16,7 @@ __all__ = ["layer_norm", "layer_norm_backward"]
 
 
 class LayerNormCache(NamedTuple):
-    standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes
+    standardized: StandardizeCache  # xhat as x, rstd with 1 along gamma's axes
     gamma: Array  # the last axes of x
 
 
@@ -24,7 +30,8 @@ def layer_norm(
     mean and var (the biased one) are those of each sample, over its own features.
 
     Shapes: `x` and y (*leading, *features); `gamma` and `beta` (*features,).
-    Errors: ValueError for shapes that do not fit, integers, no features, negative `eps`.
+    Errors: ValueError for shapes that do not fit, integers, no features, or a
+    negative `eps`.
     Source: Ba, Kiros and Hinton (2016), equation 3; chapter "Normalize a sample".
     """
     check_trailing(x, gamma=gamma, beta=beta)
@@ -33,7 +40,9 @@ def layer_norm(
     return gamma * xhat + beta, LayerNormCache(standardized, gamma)
 
 
-def layer_norm_backward(dy: Array, cache: LayerNormCache) -> tuple[Array, Array, Array]:
+def layer_norm_backward(
+    dy: Array, cache: LayerNormCache
+) -> tuple[Array, Array, Array]:
     """The gradients dx, dgamma, dbeta from the upstream gradient `dy`.
 
     dbeta = sum(dy),   dgamma = sum(dy · xhat),   both over the leading axes,

@@ -1,4 +1,4 @@
-"""RMSNorm: layer normalization without the mean, over all features or the first of them."""
+"""RMSNorm: layer normalization without the mean, over all features or the first."""
 
 import math
 from fractions import Fraction
@@ -15,14 +15,25 @@ from normlib.layers.core import (
     standardize_backward,
     summed,
 )
-from normlib.layers.guard import check_axes, check_cache, check_eps, check_like, check_shape
+from normlib.layers.guard import (
+    check_axes,
+    check_cache,
+    check_eps,
+    check_like,
+    check_shape,
+)
 from normlib.layers.shapes import check_trailing, last_axes, leading_axes
 
-__all__ = ["partial_rms_norm", "partial_rms_norm_backward", "rms_norm", "rms_norm_backward"]
+__all__ = [
+    "partial_rms_norm",
+    "partial_rms_norm_backward",
+    "rms_norm",
+    "rms_norm_backward",
+]
 
 
 class RMSNormCache(NamedTuple):
-    standardized: StandardizeCache  # xhat as x, rstd with 1 along the last gamma.ndim axes
+    standardized: StandardizeCache  # xhat as x, rstd with 1 along gamma's axes
     gamma: Array  # the last axes of x
 
 
@@ -33,28 +44,36 @@ class PartialRMSNormCache(NamedTuple):
     k: int  # of the n features, the first k are in the root mean square
 
 
-def rms_norm(x: Array, gamma: Array, *, eps: float = 1e-6) -> tuple[Array, RMSNormCache]:
+def rms_norm(
+    x: Array, gamma: Array, *, eps: float = 1e-6
+) -> tuple[Array, RMSNormCache]:
     """RMSNorm over the last ``gamma.ndim`` axes.
 
     y = gamma · xhat,   xhat = x / sqrt(mean(x²) + eps)
 
     Shapes: `x` and y (*leading, *features); `gamma` (*features,).
-    Errors: ValueError for shapes that do not fit, integers, no features, negative `eps`.
-    Source: Zhang and Sennrich (2019), equation 4; chapter "Divide by the root mean square".
+    Errors: ValueError for shapes that do not fit, integers, no features, or a
+    negative `eps`.
+    Source: Zhang and Sennrich (2019), equation 4;
+    chapter "Divide by the root mean square".
     """
     check_trailing(x, gamma=gamma)
-    xhat, standardized = standardize(x, axes=last_axes(x, gamma), eps=eps, center=False)
+    xhat, standardized = standardize(
+        x, axes=last_axes(x, gamma), eps=eps, center=False
+    )
     return gamma * xhat, RMSNormCache(standardized, gamma)
 
 
 def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
     """The gradients dx, dgamma from the upstream gradient `dy`.
 
-    dgamma = sum(dy · xhat),   dx = rstd · (d - xhat · mean(d · xhat)),   d = gamma · dy
+    dgamma = sum(dy · xhat),
+    dx = rstd · (d - xhat · mean(d · xhat)),   d = gamma · dy
 
     Shapes: `dy` and dx as x; dgamma as gamma.
     Errors: ValueError if `dy` is not shaped like y.
-    Source: Zhang and Sennrich (2019), section 4; chapter "Divide by the root mean square".
+    Source: Zhang and Sennrich (2019), section 4;
+    chapter "Divide by the root mean square".
     """
     check_cache(cache, RMSNormCache)
     standardized, gamma = cache
@@ -67,11 +86,15 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
 
 
 def check_fraction(fraction: Any) -> Fraction:
-    """Of a float the decimal that it prints is meant: in floats 0.07 · 100 lies above 7."""
-    if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 < fraction <= 1:
+    """Of a float the decimal that it prints is meant: in floats 0.07 · 100 > 7."""
+    if (
+        isinstance(fraction, bool)
+        or not isinstance(fraction, Real)
+        or not 0 < fraction <= 1
+    ):
         raise ValueError(
-            f"fraction must be a number above 0 and at most 1, but got {fraction!r}; "
-            f"try fraction=1/16, or 1 for all features"
+            f"fraction must be a number above 0 and at most 1, but got "
+            f"{fraction!r}; try fraction=1/16, or 1 for all features"
         )
     return Fraction(str(fraction))
 
@@ -79,25 +102,29 @@ def check_fraction(fraction: Any) -> Fraction:
 def ahead(like: Array, k: int) -> Array:
     """1 for the first k features, 0 for the others, in the numbers of `like`."""
     mask = [1] * k + [0] * (like.shape[-1] - k)
-    return like.new_tensor(mask) if hasattr(like, "new_tensor") else np.array(mask, like.dtype)
+    is_tensor = hasattr(like, "new_tensor")
+    return like.new_tensor(mask) if is_tensor else np.array(mask, like.dtype)
 
 
 def partial_rms_norm(
     x: Array, gamma: Array, *, fraction: float | Fraction, eps: float = 1e-6
 ) -> tuple[Array, PartialRMSNormCache]:
-    """Partial RMSNorm: all features are divided by the root mean square of the first of them.
+    """Partial RMSNorm: the root mean square is that of the first features alone.
 
     y = gamma · xhat,   xhat = x / sqrt(mean_k(x²) + eps),   k = ceil(n · fraction)
 
     mean_k is the mean over the first k of the n features.
 
     Shapes: `x` and y (*leading, n); `gamma` (n,).
-    Errors: ValueError for shapes that do not fit, integers, no features, a `fraction` outside
-    (0, 1], negative `eps`.
-    Source: Zhang and Sennrich (2019), section 5; chapter "Divide by the root mean square".
+    Errors: ValueError for shapes that do not fit, integers, no features, a
+    `fraction` outside (0, 1], or a negative `eps`.
+    Source: Zhang and Sennrich (2019), section 5;
+    chapter "Divide by the root mean square".
     """
     check_trailing(x, gamma=gamma)
-    check_shape("gamma", gamma, tuple(x.shape)[-1:], f"the last axis of x {tuple(x.shape)}")
+    check_shape(
+        "gamma", gamma, tuple(x.shape)[-1:], f"the last axis of x {tuple(x.shape)}"
+    )
     axes = check_axes(x, (-1,))
     k = math.ceil(x.shape[-1] * check_fraction(fraction))
     first = x[..., :k]
@@ -106,16 +133,21 @@ def partial_rms_norm(
     return gamma * xhat, PartialRMSNormCache(xhat, rstd, gamma, k)
 
 
-def partial_rms_norm_backward(dy: Array, cache: PartialRMSNormCache) -> tuple[Array, Array]:
+def partial_rms_norm_backward(
+    dy: Array, cache: PartialRMSNormCache
+) -> tuple[Array, Array]:
     """The gradients dx, dgamma from the upstream gradient `dy`.
 
-    dgamma = sum(dy · xhat),   dx = rstd · (d - first · xhat · sum(d · xhat) / k),   d = gamma · dy
+    dgamma = sum(dy · xhat),
+    dx = rstd · (d - first · xhat · sum(d · xhat) / k),   d = gamma · dy
 
-    first is 1 for the first k features and 0 for the others; the sum in dx runs over all n.
+    first is 1 for the first k features and 0 for the others; the sum in dx runs
+    over all n.
 
     Shapes: `dy` and dx (*leading, n); dgamma (n,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: Zhang and Sennrich (2019), section 5; chapter "Divide by the root mean square".
+    Source: Zhang and Sennrich (2019), section 5;
+    chapter "Divide by the root mean square".
     """
     check_cache(cache, PartialRMSNormCache)
     xhat, rstd, gamma, k = cache

@@ -1,6 +1,7 @@
 """Scaling the inputs: what is fitted, and what is then applied.
 
-Fitting and applying are two functions, so that one can see which data the statistics are of.
+Fitting and applying are two functions, so that one can see which data the
+statistics are of.
 """
 
 from typing import NamedTuple
@@ -31,7 +32,7 @@ def check_samples(x: Array) -> None:
 
 
 def nonzero(scale: Array) -> Array:
-    """1 where the scale is 0: a constant feature is shifted to 0, and not divided."""
+    """1 where the scale is 0: a constant feature is shifted to 0, not divided."""
     return scale + (scale == 0)
 
 
@@ -50,19 +51,23 @@ def fit_standard(x: Array) -> Scaling:
 
 
 def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
-    """The shift and scale that map each feature onto the interval from `low` to `high`.
+    """The shift and scale that map each feature to the range from `low` to `high`.
 
     scale = (max(x) - min(x)) / (high - low),   shift = min(x) - low · scale
 
-    Shapes: `x` (samples, features). A constant feature has the scale 1, and becomes `low`.
-    Errors: ValueError for another shape, integers, no samples, or `high` not above `low`.
+    Shapes: `x` (samples, features). A constant feature has the scale 1, and becomes
+    `low`.
+    Errors: ValueError for another shape, integers, no samples, or `high` not above
+    `low`.
     Source: chapter "Scale the inputs".
     """
     check_samples(x)
-    low, high = (check_number(n, v, -INFINITY) for n, v in (("low", low), ("high", high)))
+    low = check_number("low", low, -INFINITY)
+    high = check_number("high", high, -INFINITY)
     if not low < high:
         raise ValueError(
-            f"high must be above low, but got low = {low} and high = {high}; swap them?"
+            f"high must be above low, but got low = {low} and high = {high}; "
+            f"swap them?"
         )
     least, greatest = x.min(axis=0), x.max(axis=0)
     scale = nonzero((greatest - least) / (high - low))
@@ -84,5 +89,6 @@ def apply_scaling(x: Array, scaling: Scaling) -> Array:
             f"scaling must be a Scaling, but got a {type(scaling).__name__}; "
             f"fit one with fit_standard or fit_min_max"
         )
-    check_shape("scaling.shift", scaling.shift, x.shape[1:], f"the features of x {tuple(x.shape)}")
+    why = f"the features of x {tuple(x.shape)}"
+    check_shape("scaling.shift", scaling.shift, x.shape[1:], why)
     return (x - scaling.shift) / scaling.scale

@@ -1,4 +1,4 @@
-"""Spectral normalization: weights divided by an estimate of their largest singular value."""
+"""Spectral normalization: weights over an estimate of their spectral norm."""
 
 from typing import NamedTuple
 
@@ -23,31 +23,39 @@ def check_pair(w: Array, u: Array, v: Array) -> None:
     check_array("w", w, min_ndim=2, form="(out, *rest)")
     if 0 in w.shape:
         raise ValueError(
-            f"w must not be empty, but its shape is {tuple(w.shape)}; check the layer's sizes"
+            f"w must not be empty, but its shape is {tuple(w.shape)}; check the "
+            f"layer's sizes"
         )
     rows, columns = as_matrix(w).shape
     check_shape("u", u, (rows,), f"one value for each row of w {tuple(w.shape)}")
-    check_shape("v", v, (columns,), f"one value for each column of w read as {rows}×{columns}")
+    check_shape(
+        "v", v, (columns,), f"one for each column of w read as {rows}×{columns}"
+    )
 
 
 def unit(vector: Array) -> Array:
     return vector * (vector * vector).sum() ** -0.5
 
 
-def power_iteration(w: Array, u: Array, v: Array, *, iterations: int = 1) -> tuple[Array, Array]:
-    """Better estimates of the leading singular vectors; the given ones are left as they are.
+def power_iteration(
+    w: Array, u: Array, v: Array, *, iterations: int = 1
+) -> tuple[Array, Array]:
+    """Better estimates of the leading singular vectors; u and v are not changed.
 
     u ← W v / |W v|,   v ← Wᵀ u / |Wᵀ u|,   in PyTorch's order: u first
 
-    Shapes: `w` (out, *rest), read as the matrix W (out, rest); `u` (out,); `v` (rest,).
-    Errors: ValueError for shapes that do not fit, integers, or `iterations` below 1.
-    Source: Miyato et al. (2018), algorithm 1 (which starts with v from u); chapter "Bound a layer".
+    Shapes: `w` (out, *rest), read as the matrix W (out, rest); `u` (out,);
+    `v` (rest,).
+    Errors: ValueError for shapes that do not fit, integers, or `iterations` < 1.
+    Source: Miyato et al. (2018), algorithm 1 (which starts with v from u);
+    chapter "Bound a layer".
     """
     check_pair(w, u, v)
-    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 1:
+    whole = isinstance(iterations, int) and not isinstance(iterations, bool)
+    if not whole or iterations < 1:
         raise ValueError(
-            f"iterations must be a whole number of at least 1, but got {iterations!r}; "
-            f"try iterations=1"
+            f"iterations must be a whole number of at least 1, but got "
+            f"{iterations!r}; try iterations=1"
         )
     matrix = as_matrix(w)
     for _ in range(iterations):
@@ -57,11 +65,12 @@ def power_iteration(w: Array, u: Array, v: Array, *, iterations: int = 1) -> tup
 
 
 def spectral_norm(w: Array, u: Array, v: Array) -> tuple[Array, SpectralNormCache]:
-    """Spectral normalization with given singular vectors, which are data: no gradient flows there.
+    """Spectral normalization with given singular vectors: they get no gradient.
 
     wbar = w / sigma,   sigma = uᵀ W v
 
-    Shapes: `w` and wbar (out, *rest), read as the matrix W (out, rest); `u` (out,); `v` (rest,).
+    Shapes: `w` and wbar (out, *rest), read as the matrix W (out, rest); `u` (out,);
+    `v` (rest,).
     Errors: ValueError for shapes that do not fit, or integers.
     Source: Miyato et al. (2018), equations 8 and 19; chapter "Bound a layer".
     """
@@ -72,13 +81,14 @@ def spectral_norm(w: Array, u: Array, v: Array) -> tuple[Array, SpectralNormCach
 
 
 def spectral_norm_backward(dwbar: Array, cache: SpectralNormCache) -> Array:
-    """The gradient dw from the gradient `dwbar` with respect to the normalized weights.
+    """The gradient dw from `dwbar`, that with respect to the normalized weights.
 
     dw = (dwbar - sum(dwbar · wbar) · u vᵀ) / sigma
 
     Shapes: `dwbar` and dw (out, *rest).
     Errors: ValueError if `dwbar` is not shaped like wbar.
-    Source: Miyato et al. (2018), equation 12, for one sample; chapter "Bound a layer".
+    Source: Miyato et al. (2018), equation 12, for one sample;
+    chapter "Bound a layer".
     """
     check_cache(cache, SpectralNormCache)
     wbar, sigma, u, v = cache

@@ -3,7 +3,13 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array, average, centered, summed
-from normlib.layers.guard import check_array, check_axes, check_cache, check_like, check_shape
+from normlib.layers.guard import (
+    check_array,
+    check_axes,
+    check_cache,
+    check_like,
+    check_shape,
+)
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 __all__ = [
@@ -27,8 +33,8 @@ class MeanOnlyBatchNormCache(NamedTuple):
 def check_rows(v: Array, squares: Array) -> None:
     if "float" in str(v.dtype) and (squares == 0).any():
         raise ValueError(
-            f"v must have a direction in each of its {v.shape[0]} rows, but got a row of zeros; "
-            f"initialize v at random"
+            f"v must have a direction in each of its {v.shape[0]} rows, but got a "
+            f"row of zeros; initialize v at random"
         )
 
 
@@ -39,12 +45,16 @@ def weight_norm(v: Array, g: Array) -> tuple[Array, WeightNormCache]:
 
     Every row then has the length |g|.
 
-    Shapes: `v` and w (out, *rest), rows are taken over all axes but the first; `g` (out,).
+    Shapes: `v` and w (out, *rest), rows are taken over all axes but the first;
+    `g` (out,).
     Errors: ValueError for shapes that do not fit, integers, or a row of zeros.
-    Source: Salimans and Kingma (2016), equation 2; chapter "Separate length and direction".
+    Source: Salimans and Kingma (2016), equation 2;
+    chapter "Separate length and direction".
     """
     check_array("v", v, min_ndim=2, form="(out, *rest)")
-    check_shape("g", g, (v.shape[0],), f"one length for each row of v {tuple(v.shape)}")
+    check_shape(
+        "g", g, (v.shape[0],), f"one length for each row of v {tuple(v.shape)}"
+    )
     axes = check_axes(v, tuple(range(1, v.ndim)))
     squares = (v * v).sum(axis=axes, keepdims=True)
     check_rows(v, squares)
@@ -61,7 +71,8 @@ def weight_norm_backward(dw: Array, cache: WeightNormCache) -> tuple[Array, Arra
 
     Shapes: `dw` and dv (out, *rest); dg (out,).
     Errors: ValueError if `dw` is not shaped like w.
-    Source: Salimans and Kingma (2016), equation 3; chapter "Separate length and direction".
+    Source: Salimans and Kingma (2016), equation 3;
+    chapter "Separate length and direction".
     """
     check_cache(cache, WeightNormCache)
     direction, rnorm, g = cache
@@ -71,28 +82,34 @@ def weight_norm_backward(dw: Array, cache: WeightNormCache) -> tuple[Array, Arra
     return dv, along.reshape(-1)
 
 
-def mean_only_batch_norm(x: Array, beta: Array) -> tuple[Array, MeanOnlyBatchNormCache]:
-    """Batch normalization that subtracts the mean of each channel, and does not divide.
+def mean_only_batch_norm(
+    x: Array, beta: Array
+) -> tuple[Array, MeanOnlyBatchNormCache]:
+    """Batch normalization that subtracts the mean of each channel, and no more.
 
     y = x - mean + beta
 
     Shapes: `x` and y (N, C, *spatial); `beta` (C,).
     Errors: ValueError for shapes that do not fit, integers, or an empty batch.
-    Source: Salimans and Kingma (2016), section 4; chapter "Separate length and direction".
+    Source: Salimans and Kingma (2016), section 4;
+    chapter "Separate length and direction".
     """
     check_channels(x, beta=beta)
     c = centered(x, check_axes(x, batch_axes(x)))
     return c + per_channel(beta, x), MeanOnlyBatchNormCache(tuple(x.shape))
 
 
-def mean_only_batch_norm_backward(dy: Array, cache: MeanOnlyBatchNormCache) -> tuple[Array, Array]:
+def mean_only_batch_norm_backward(
+    dy: Array, cache: MeanOnlyBatchNormCache
+) -> tuple[Array, Array]:
     """The gradients dx, dbeta from the upstream gradient `dy`.
 
     dx = dy - mean(dy),   dbeta = sum(dy)
 
     Shapes: `dy` and dx (N, C, *spatial); dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: Salimans and Kingma (2016), section 4; chapter "Separate length and direction".
+    Source: Salimans and Kingma (2016), section 4;
+    chapter "Separate length and direction".
     """
     check_cache(cache, MeanOnlyBatchNormCache)
     check_shape("dy", dy, cache.shape, "that of the forward pass")

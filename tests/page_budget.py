@@ -1,0 +1,171 @@
+"""How much of a page meets its reader, and how much may.
+
+What stands in a notebook is counted in its file; how long the page is and where its derivation
+begins, a browser measures. A page that is beyond a figure stands in over_budget.toml with what it
+has today: that may only fall, and what is within leaves the list.
+"""
+
+import re
+import tomllib
+from pathlib import Path
+
+from project import listed
+
+LOOK_UP = "Look it up"  # the part of the contents whose pages may be as long as they must
+OVER = Path(__file__).with_name("over_budget.toml")
+
+# The most of each that a page may have.
+MOST = {
+    "cells": 12,  # code cells whose source is open
+    "lines": 120,  # lines of code in them and in the shipped source that the page shows
+    "code": 300,  # the same with what is folded: folding everything does not make a page short
+    "wide": 0,  # lines of shipped source that do not fit their column
+    "words": 2200,  # words of prose
+    "missing": 0,  # equations that its derivation should render from a cell, and does not
+    "screens": 14,  # the height of the page, its folds closed
+    "before": 4,  # screens before its derivation
+}
+EQUATIONS = 6  # the fewest of a derivation
+COLUMN = 84  # characters of code; ruff sees to it in cells (chapters/ruff.toml)
+WIDTH, HEIGHT = 1280, 900  # one screen
+
+# A block of code between fences; other directives hold prose.
+CODE = re.compile(r"^(`{3,})(?:\{code[^\n]*|[^{\n]*)\n(.*?)^\1`*$", re.M | re.S)
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$", re.S)
+# Where a link leads, the name of a role or a directive, an option of one, a tag.
+MARKUP = re.compile(r"\]\([^)]*\)|\{[\w:-]+\}|^:\w+:.*$|<[^>]*>", re.M)
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+TYPED = re.compile(r"<IPython\.core\.display\.\w+ object>")
+
+
+def folded(cell, part):
+    """Tell whether the input or the output of a cell is folded."""
+    return bool({f"hide-{part}", "hide-cell"} & set(cell.metadata.get("tags", [])))
+
+
+def filled_lines(text):
+    return sum(bool(line.strip()) for line in text.splitlines())
+
+
+def outputs(cell, kind):
+    """What a cell shows of one kind, such as text/latex, without what is folded or was typed."""
+    if cell.cell_type != "code" or folded(cell, "output"):
+        return []
+    data = [output.get("data", {}) for output in cell.outputs]
+    shown = [d for d in data if not TYPED.match(d.get("text/plain", ""))]
+    return [d[kind] for d in shown if kind in d]
+
+
+def code_blocks(text):
+    return [match[2] for match in CODE.finditer(text)]
+
+
+def shipped(cell):
+    """The blocks of source that a cell shows."""
+    return [block for text in outputs(cell, "text/markdown") for block in code_blocks(text)]
+
+
+def lines_of_code(cell):
+    """Its own lines, or those of code in its prose, and those of shipped source that it shows."""
+    own = [cell.source] if cell.cell_type == "code" else code_blocks(cell.source)
+    return sum(map(filled_lines, [*own, *shipped(cell)]))
+
+
+def too_wide(text):
+    return sum(len(line) > COLUMN for line in text.splitlines())
+
+
+def words(notebook):
+    """The words of the prose; a formula in a sentence is one of them."""
+    prose = "\n\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    prose = FORMULA.sub(lambda m: "" if m[0].startswith("$$") else "x", CODE.sub("", prose))
+    return len(WORD.findall(MARKUP.sub(" ", prose)))
+
+
+def headings(cell):
+    """The headings of the second level in a cell of prose."""
+    if cell.cell_type != "markdown":
+        return []
+    return re.findall(r"^## (.*)", CODE.sub("", cell.source), re.M)
+
+
+def derivation(notebook):
+    """The code cells under the heading "Derivation", or None where there is no such heading."""
+    cells, inside = None, False
+    for cell in notebook.cells:
+        for heading in headings(cell):
+            inside = heading.startswith("Derivation")
+            cells = cells or [] if inside else cells
+        if inside and cell.cell_type == "code":
+            cells.append(cell)
+    return cells
+
+
+def equations(cells):
+    """The different equations that cells render; a symbol alone is none."""
+    return {text for cell in cells for text in outputs(cell, "text/latex") if "=" in text}
+
+
+def counted(notebook):
+    """What the file of a page says of its size."""
+    seen = [cell for cell in notebook.cells if not folded(cell, "input")]
+    part = derivation(notebook)
+    return {
+        "cells": sum(cell.cell_type == "code" for cell in seen),
+        "lines": sum(map(lines_of_code, seen)),
+        "code": sum(map(lines_of_code, notebook.cells)),
+        "wide": sum(too_wide(block) for cell in notebook.cells for block in shipped(cell)),
+        "words": words(notebook),
+        "missing": 0 if part is None else max(0, EQUATIONS - len(equations(part))),
+    }
+
+
+# What a browser says, in figures of MOST. The page is as it came: once its folds are opened it is
+# another page.
+MEASURE = f"""async () => {{
+  if (innerWidth !== {WIDTH}) throw new Error(`expected {WIDTH} px of width, got ${{innerWidth}}`);
+  await window.MathJax?.startup?.promise;
+  await document.fonts.ready;
+  const article = document.querySelector('article');
+  const box = article.getBoundingClientRect();
+  const part = [...article.querySelectorAll('h2')].find(h => /^\\s*Derivation/.test(h.textContent));
+  const before = part ? part.getBoundingClientRect().top - box.top : 0;
+  return {{screens: box.height / {HEIGHT}, before: before / {HEIGHT}}};
+}}"""
+
+
+def budgeted(toc):
+    """The pages that are read from top to bottom: chapters, but for those where one looks things
+    up, and for those that decide claims."""
+    parts = [part for part in toc["parts"] if part["caption"] != LOOK_UP]
+    return [p for p in listed(parts) if p.startswith("chapters/") and p.count("/") == 1]
+
+
+def over_budget():
+    """The figures of the list by page."""
+    return tomllib.loads(OVER.read_text(encoding="utf-8"))
+
+
+def problems(page, found, over):
+    """Hold figures of a page against the budget: one line for each that is beyond, or is listed and
+    should no longer be."""
+    for figure, value in found.items():
+        allowed = over.get(page, {}).get(figure)
+        if allowed is not None and value <= MOST[figure]:
+            yield (
+                f"{page}: expected {figure} to be beyond {MOST[figure]}, as {OVER.name} says, "
+                f"got {value:.4g}; take it off the list"
+            )
+        elif value > (allowed or MOST[figure]):
+            yield (
+                f"{page}: expected {figure} to be at most {allowed or MOST[figure]}, got "
+                f"{value:.4g}; try another page, an exercise, or normlib for what is beyond"
+            )
+
+
+def stale(over, pages):
+    """What stands in the list and is no page, or no figure."""
+    yield from (f"{page}: expected a page that has a budget" for page in set(over) - set(pages))
+    for page, figures in over.items():
+        unknown = set(figures) - set(MOST)
+        yield from (f"{page}: expected a figure among {[*MOST]}, got {name}" for name in unknown)
