@@ -127,6 +127,7 @@ MEASURE = f"""async () => {{
   await window.MathJax?.startup?.promise;
   await document.fonts.ready;
   const article = document.querySelector('article');
+  if (!article) return null;
   const box = article.getBoundingClientRect();
   const part = [...article.querySelectorAll('h2')].find(h => /^\\s*Derivation/.test(h.textContent));
   const before = part ? part.getBoundingClientRect().top - box.top : 0;

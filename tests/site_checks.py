@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urldefrag, urlsplit
 
+import page_budget
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -67,7 +68,9 @@ async def look(context, url, views):
     """
     page = await context.new_page()
     seen = {ALWAYS: listen(page)}
+    await page.set_viewport_size({"width": page_budget.WIDTH, "height": HEIGHT})
     await page.goto(url)
+    seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
     for (width, scheme), scripts in views.items():
         await page.set_viewport_size({"width": width, "height": HEIGHT})

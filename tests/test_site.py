@@ -8,6 +8,7 @@ import sys
 import fonts
 import index_words
 import nbformat
+import page_budget
 import pytest
 import records
 import site_checks as checks
@@ -176,6 +177,14 @@ def same_ground(seen):
 
 def test_light_and_dark_have_different_grounds(pages):
     assert [name for name, seen in pages.items() if same_ground(seen)] == []
+
+
+def test_no_page_is_longer_than_its_budget_or_longer_than_listed(pages):
+    over = page_budget.over_budget()
+    for name in page_budget.budgeted(TOC):
+        extent = pages[f"{name}.html"][checks.ALWAYS]["extent"]
+        found = list(page_budget.problems(name, extent, over))
+        assert not found, "\n".join(found)
 
 
 def test_the_button_changes_the_theme(opened):
