@@ -51,10 +51,11 @@ def only_line(result):
     return lines[0]
 
 
-def notebook(tree, *sources):
+def notebook(tree, *sources, page="page"):
     """Write an unexecuted notebook into `tree` and return its path."""
     cells = [new_code_cell(s, id=f"cell-{i}") for i, s in enumerate(sources)]
-    path = tree / "chapters" / "page.ipynb"
+    path = tree / "chapters" / f"{page}.ipynb"
+    path.parent.mkdir(exist_ok=True)
     nbformat.write(new_notebook(cells=cells), path)
     return path
 
@@ -107,6 +108,20 @@ def test_refresh_of_an_unknown_chapter_names_those_that_exist(tree):
     notebook(tree, "1 + 1")
     line = only_line(make(tree, "refresh", "CHAPTER=nonsense"))
     assert "got nonsense; there are: page" in line
+
+
+@pytest.mark.parametrize("name", ["topic", "claims/topic", "chapters/claims/topic.ipynb"])
+def test_refresh_finds_a_page_in_a_folder_and_runs_it_there(tree, name):
+    path = notebook(tree, "import os\nprint(os.path.basename(os.getcwd()))", page="claims/topic")
+    assert make(tree, "refresh", f"CHAPTER={name}").returncode == 0
+    assert nbformat.read(path, 4).cells[0].outputs[0].text == "claims\n"
+
+
+def test_refresh_does_not_take_a_page_of_another_folder_for_the_one_that_is_named(tree):
+    path = notebook(tree, "1 + 1")
+    line = only_line(make(tree, "refresh", "CHAPTER=claims/page"))
+    assert "got claims/page; there are: page" in line
+    assert nbformat.read(path, 4).cells[0].execution_count is None
 
 
 def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(tree):
@@ -168,7 +183,8 @@ def small(tree):
     (tree / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n{files}")
     (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
     (tree / "glossary.md").write_text("")
-    shutil.copytree(ROOT / "normlib" / "layers", tree / "normlib" / "layers")
+    for part in ("layers", "claims"):
+        shutil.copytree(ROOT / "normlib" / part, tree / "normlib" / part)
     (tree / "references.bib").write_text("")
     (tree / "intro.md").write_text("# A page\n")
     (tree / "sound.md").write_text("# Sound\n")
