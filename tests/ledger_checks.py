@@ -18,6 +18,7 @@ class Call(NamedTuple):
     claim: str | None  # None if the name is not written out
     node: ast.Call
     shown: str  # all that the cell has printed or displayed
+    cell: str  # its id
 
 
 def calls(page, notebook):
@@ -29,7 +30,7 @@ def calls(page, notebook):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
                 first = node.args[0] if node.args else None
                 named = first.value if isinstance(first, ast.Constant) else None
-                found.append(Call(page, named, node, shown))
+                found.append(Call(page, named, node, shown, cell.id))
     return found
 
 
@@ -53,6 +54,13 @@ def unshown(claims: dict[str, Claim], found: list[Call]):
     for call in found:
         if f'id="claim-{call.claim}"' not in call.shown:
             yield f"{call.page} does not show its decision on {call.claim}: make it the last line"
+
+
+def misnamed(claims: dict[str, Claim], found: list[Call]):
+    """On a page of claims a cell has the id of its claim, by which links find it in JupyterLab."""
+    for call in found:
+        if "/" in call.page and call.cell != f"claim-{call.claim}":
+            yield f"{call.page}: expected the cell id claim-{call.claim}, got {call.cell}"
 
 
 def bindings(notebook):
@@ -91,7 +99,8 @@ def problems(claims: dict[str, Claim], notebooks: dict):
     """Return one line for everything in which register and chapters differ."""
     by_page = {page: calls(page, notebook) for page, notebook in notebooks.items()}
     found = [call for page in by_page.values() for call in page]
-    lines = [line for rule in (undecided, unregistered, unshown) for line in rule(claims, found)]
+    rules = undecided, unregistered, unshown, misnamed
+    lines = [line for rule in rules for line in rule(claims, found)]
     return lines + [line for page, nb in notebooks.items() for line in literals(nb, by_page[page])]
 
 

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import yaml
+from notebooks import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
-CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+NOTEBOOKS = notebooks()  # by name: batch-norm, claims/batch-normalization
+CHAPTERS = list(NOTEBOOKS.values())
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 # What an outer run of pytest or make tells its children must not reach an inner one.
 PRIVATE = ("PYTEST_", "MAKE", "MFLAGS")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import notebooks
 import pytest
 import records
 import refresh
@@ -68,10 +69,11 @@ def only_line(result):
     return lines[0]
 
 
-def notebook(tree, *sources):
+def notebook(tree, *sources, page="page"):
     """Write an unexecuted notebook into `tree` and return its path."""
     cells = [new_code_cell(s, id=f"cell-{i}") for i, s in enumerate(sources)]
-    path = tree / "chapters" / "page.ipynb"
+    path = tree / "chapters" / f"{page}.ipynb"
+    path.parent.mkdir(exist_ok=True)
     nbformat.write(new_notebook(cells=cells), path)
     return path
 
@@ -135,7 +137,8 @@ def test_a_missing_network_ends_in_one_line_and_leaves_no_environment_that_count
 @pytest.fixture
 def here(tree, monkeypatch):
     """Let refresh run in this process, which has already loaded what it needs."""
-    monkeypatch.setattr(refresh, "CHAPTERS", tree / "chapters")
+    for module in (notebooks, refresh):
+        monkeypatch.setattr(module, "CHAPTERS", tree / "chapters")
     return tree
 
 
@@ -143,6 +146,20 @@ def test_refresh_of_an_unknown_chapter_names_those_that_exist(here):
     notebook(here, "1 + 1")
     with pytest.raises(SystemExit, match="got nonsense; there are: page"):
         refresh.chosen(["nonsense"])
+
+
+@pytest.mark.parametrize("name", ["topic", "claims/topic", "chapters/claims/topic.ipynb"])
+def test_refresh_finds_a_page_in_a_folder_and_runs_it_there(here, name):
+    path = notebook(here, "import os\nprint(os.path.basename(os.getcwd()))", page="claims/topic")
+    assert make(here, "refresh", f"CHAPTER={name}").returncode == 0
+    assert nbformat.read(path, 4).cells[0].outputs[0].text == "claims\n"
+
+
+def test_refresh_does_not_take_a_page_of_another_folder_for_the_one_that_is_named(here):
+    path = notebook(here, "1 + 1")
+    with pytest.raises(SystemExit, match="got claims/page; there are: page"):
+        refresh.chosen(["claims/page"])
+    assert nbformat.read(path, 4).cells[0].execution_count is None
 
 
 def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
@@ -212,7 +229,8 @@ def small(parent):
     (tree / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n{files}")
     (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
     (tree / "glossary.md").write_text("")
-    shutil.copytree(ROOT / "normlib" / "layers", tree / "normlib" / "layers")
+    for part in ("layers", "claims"):
+        shutil.copytree(ROOT / "normlib" / part, tree / "normlib" / part)
     (tree / "references.bib").write_text("")
     (tree / "intro.md").write_text("# A page\n\n{ref}`no-such-label`\n")
     (tree / "sound.md").write_text("# Sound\n")

@@ -9,7 +9,8 @@ import nbformat
 import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
-from project import CHAPTERS, ROOT
+from project import NOTEBOOKS as PATHS
+from project import ROOT
 
 from normlib import claims as ledger
 from normlib.claims import (
@@ -26,6 +27,7 @@ from normlib.claims import (
     LedgerError,
     Lines,
     Passage,
+    Said,
     Slips,
     addresses,
     decide,
@@ -34,7 +36,7 @@ from normlib.claims import (
     verdict,
 )
 
-NOTEBOOKS = {path.stem: nbformat.read(path, as_version=4) for path in CHAPTERS}
+NOTEBOOKS = {name: nbformat.read(path, as_version=4) for name, path in PATHS.items()}
 DOCUMENTS = [key for key in ledger.register().sources if key.isdigit()]
 FOLDER = ROOT / "normlib" / "claims"
 
@@ -171,6 +173,12 @@ def test_a_decision_that_agrees_with_the_register_is_shown_with_its_anchor(claim
     decision = decide(name, positive, **DECIDING[name])
     assert f'id="claim-{name}"' in decision._repr_html_()
     assert claims[name].verdict in repr(decision) and claims[name].remark in repr(decision)
+
+
+@pytest.mark.parametrize(("page", "href"), [("p", ""), ("claims/p", "../"), ("a/b/p", "../../")])
+def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(page, href):
+    claim = read(ENTRY[HOLDS].replace('"p"', f'"{page}"')).claims["000-01"]
+    assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
 @pytest.mark.parametrize("name", [n for n, measured in DECIDING.items() if len(measured) > 1])
@@ -332,15 +340,36 @@ def test_a_retired_address_is_an_anchor_with_a_link_to_each_of_its_successors(mo
     assert re.findall(r'href="#([\w-]+)"', last) == ["000-01", "slip-000-1"]
 
 
-GROWS, SHRINKS = "published.txt", "experiments-without-seeds.txt"
+def lost_cards(listed, claims, retired):
+    """The addresses of cards that are not listed, or that lead to no entry any more."""
+    current = {claim.card for claim in claims.values() if claim.page}
+    ids = {card: card.partition("#claim-")[2] for card in listed}
+    return (current - set(listed)) | {c for c, id in ids.items() if id not in {*claims, *retired}}
+
+
+def test_every_address_that_a_card_ever_had_is_listed_and_leads_to_an_entry():
+    listed, claims = addresses.listed("cards.txt"), ledger.register().claims
+    assert len(listed) == len(set(listed)) >= 233
+    assert not lost_cards(listed, claims, addresses.retired())
+
+
+def test_a_card_that_is_not_listed_and_one_that_leads_nowhere_are_reported(claims):
+    cards = [claim.card for claim in claims.values() if claim.page]
+    assert not lost_cards([*cards, "old.html#claim-000-0"], claims, {})
+    assert lost_cards(cards[1:], claims, {}) == {cards[0]}
+    assert lost_cards([*cards, "old.html#claim-000-99"], claims, {}) == {"old.html#claim-000-99"}
+    assert not lost_cards([*cards, "old.html#claim-000-99"], claims, {"000-99": ["000-0"]})
+
+
+GROWS, SHRINKS = ("published.txt", "cards.txt"), ("experiments-without-seeds.txt",)
 
 
 def changed_against_the_rule(name, earlier, now):
     """The ids taken off a list that only grows, or added to one that only shrinks."""
-    return set(earlier) - set(now) if name == GROWS else set(now) - set(earlier)
+    return set(earlier) - set(now) if name in GROWS else set(now) - set(earlier)
 
 
-@pytest.mark.parametrize("name", [GROWS, SHRINKS])
+@pytest.mark.parametrize("name", [*GROWS, *SHRINKS])
 def test_no_address_is_ever_taken_off_the_list_and_no_experiment_without_seeds_added(name):
     versions = ledger_checks.committed(FOLDER / name)
     if not versions:
@@ -351,10 +380,11 @@ def test_no_address_is_ever_taken_off_the_list_and_no_experiment_without_seeds_a
 
 
 def test_a_list_that_changed_against_its_rule_is_seen():
-    assert changed_against_the_rule(GROWS, ["a", "b"], ["a", "c"]) == {"b"}
-    assert changed_against_the_rule(SHRINKS, ["a", "b"], ["a", "c"]) == {"c"}
-    assert not changed_against_the_rule(GROWS, ["a"], ["b", "a"])
-    assert not changed_against_the_rule(SHRINKS, ["a", "b"], ["b"])
+    grows, shrinks = GROWS[0], SHRINKS[0]
+    assert changed_against_the_rule(grows, ["a", "b"], ["a", "c"]) == {"b"}
+    assert changed_against_the_rule(shrinks, ["a", "b"], ["a", "c"]) == {"c"}
+    assert not changed_against_the_rule(grows, ["a"], ["b", "a"])
+    assert not changed_against_the_rule(shrinks, ["a", "b"], ["b"])
 
 
 # The tables show all of it.
@@ -369,6 +399,37 @@ def test_a_place_is_told_in_words_and_sorted_by_numbers():
     assert str(Passage("section 3", "read")) == "section 3"
 
 
+CARD = re.compile(r"\[([\w-]+)\]\(([\w/-]+)\.ipynb#cell-id=claim-([\w-]+)\)")
+
+
+@pytest.mark.parametrize("page", sorted({c.page for c in ledger.register().claims.values()} - {""}))
+def test_what_is_said_lists_every_claim_of_a_page_under_its_verdict_with_a_link_to_its_card(page):
+    own = {c.id: c for c in ledger.register().claims.values() if c.page == page}
+    head, _, *rows = Said(page)._repr_markdown_().splitlines()
+    seen = []
+    for _, said, count, links, _ in (map(str.strip, row.split("|")) for row in rows):
+        found = CARD.findall(links)
+        assert len(found) == int(count) and {own[id].verdict for id, _, _ in found} == {said}
+        assert all((at, anchor) == (page, id) for id, at, anchor in found)
+        seen += [id for id, _, _ in found]
+    assert sorted(seen) == sorted(own) and f"of {len(own)} " in head
+
+
+def test_what_is_said_is_compared_as_text_with_every_number_and_every_claim(monkeypatch):
+    before = repr(Said("landscape"))
+    found = ledger.register()
+    changed = found.claims["000-28"]._replace(verdict=HOLDS)
+    assert changed != found.claims["000-28"]
+    register = found._replace(claims=found.claims | {"000-28": changed})
+    monkeypatch.setattr(tables, "register", lambda: register)
+    assert repr(Said("landscape")) != before
+
+
+def test_what_is_said_on_a_page_that_decides_nothing_is_refused_and_the_pages_named():
+    with pytest.raises(ValueError, match=r"got 'batch-norm'; there are: .*claims/batch-norm"):
+        Said("batch-norm")
+
+
 def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
     claims = ledger.register().claims
     titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}
@@ -378,7 +439,7 @@ def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
         row = html.split(f'<tr id="{claim.id}"')[1].split("</tr>")[0]
         assert f'data-verdict="{claim.verdict}"' in row and claim.evidence in row
         assert all(word in row for place in claim.at.values() for word in map(escape, place.scope))
-        assert not claim.page or f"{claim.page}.html#claim-{claim.id}" in row
+        assert not claim.page or f'href="{claim.page}.html#claim-{claim.id}"' in row
 
 
 def test_the_errata_hold_everything_that_a_document_got_wrong():
@@ -464,3 +525,16 @@ def test_a_page_that_decides_its_claim_has_no_problems(claims, source):
 )
 def test_a_page_and_a_register_that_differ_are_reported(claims, change, message):
     assert message in reported(claims, **change)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "count"),
+    [("claims/p", "a1b2c3", 1), ("claims/p", "claim-000-0", 0), ("p", "a1b2c3", 0)],
+)
+def test_a_cell_on_a_page_of_claims_that_does_not_have_the_id_of_its_claim_is_reported(
+    claims, name, cell, count
+):
+    notebook = page(GOOD)
+    notebook.cells[0].id = cell
+    found = ledger_checks.calls(name, notebook)
+    assert len([*ledger_checks.misnamed(claims, found)]) == count

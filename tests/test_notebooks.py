@@ -1,10 +1,13 @@
 """The committed chapters are whole: executed in order, nothing hidden, every figure described."""
 
+from collections import Counter
+
 import hygiene
 import nbformat
+import notebooks
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from project import CHAPTERS, ROOT, TOC, listed
+from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed
 
 
 def mismatches(toc, pages):
@@ -16,8 +19,27 @@ def mismatches(toc, pages):
     ]
 
 
-def test_the_book_has_chapters():
-    assert CHAPTERS
+def shared_names(pages):
+    """Return the names that more than one page has, whatever its folder."""
+    counts = Counter(page.rsplit("/", 1)[-1] for page in pages)
+    return [name for name, count in counts.items() if count > 1]
+
+
+def test_the_book_has_chapters_and_claims_pages():
+    assert any("/" in name for name in NOTEBOOKS) and any("/" not in name for name in NOTEBOOKS)
+
+
+def test_no_two_pages_have_the_same_name_even_in_different_folders():
+    assert shared_names(listed(TOC)) == []
+    assert shared_names(["a", "claims/b", "claims/a"]) == ["a"]
+
+
+def test_copies_that_jupyter_keeps_are_not_pages(tmp_path, monkeypatch):
+    for name in ("a", "claims/b", ".ipynb_checkpoints/a-checkpoint", "claims/.hidden/c"):
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / f"{name}.ipynb").touch()
+    monkeypatch.setattr(notebooks, "CHAPTERS", tmp_path)
+    assert [*notebooks.notebooks()] == ["a", "claims/b"]
 
 
 def test_the_table_of_contents_names_exactly_the_chapters():

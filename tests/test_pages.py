@@ -4,7 +4,7 @@ import re
 
 import nbformat
 from index_words import glossary
-from project import CHAPTERS, ROOT
+from project import CHAPTERS, NOTEBOOKS, ROOT
 
 from normlib.claims import register
 
@@ -48,12 +48,12 @@ def test_every_dependency_is_explained_in_the_readme():
 def cited():
     """The keys that the chapters cite, each with the pages that do."""
     pages = {}
-    for path in CHAPTERS:
+    for name, path in NOTEBOOKS.items():
         for cell in nbformat.read(path, 4).cells:
             if cell.cell_type == "markdown":
                 for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", cell.source):
                     for key in keys.split(","):
-                        pages.setdefault(key.strip(), set()).add(path.stem)
+                        pages.setdefault(key.strip(), set()).add(name)
     return pages
 
 

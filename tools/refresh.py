@@ -13,9 +13,9 @@ import store
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from notebooks import CHAPTERS, notebooks
 from tqdm import tqdm
 
-CHAPTERS = Path(__file__).resolve().parents[1] / "chapters"
 CELL_TIMEOUT = 600
 # The generic kernel, without a version: the same bytes on every Python.
 KERNEL = {
@@ -25,16 +25,26 @@ KERNEL = {
 
 
 def chosen(names):
-    """Return the notebooks of these names, all of them when no name is given."""
-    known = {path.stem: path for path in sorted(CHAPTERS.glob("*.ipynb"))}
-    wanted = [Path(name).name.removesuffix(".ipynb") for name in names] or list(known)
-    unknown = " ".join(name for name in wanted if name not in known)
+    """Return the notebooks of these names, all of them when no name is given.
+
+    batch-norm, chapters/batch-norm.ipynb, or in a folder of chapters/: claims/batch-normalization.
+    """
+    known = notebooks()
+    found = {name: named(name, known) for name in names or known}
+    unknown = " ".join(name for name, path in found.items() if path is None)
     if unknown or not known:
         sys.exit(
             f"refresh: expected the name of a notebook in chapters/, got {unknown or 'none'};"
             f" there are: {', '.join(known) or 'no notebooks'}"
         )
-    return [known[name] for name in wanted]
+    return list(found.values())
+
+
+def named(name, known):
+    """Return the notebook whose path ends like this name, or None."""
+    wanted = Path(name.removesuffix(".ipynb")).parts
+    ends = (p for p in known.values() if p.with_suffix("").parts[-len(wanted) :] == wanted)
+    return next(ends, None)
 
 
 class BrokenCell(Exception):

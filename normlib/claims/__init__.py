@@ -21,4 +21,4 @@ from normlib.claims.entries import (
     read,
     register,
 )
-from normlib.claims.tables import Errata, Ledger, Slips
+from normlib.claims.tables import Errata, Ledger, Said, Slips

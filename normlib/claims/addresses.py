@@ -1,6 +1,8 @@
 """The addresses of the register, which stay good: chapters/ledger.html#000-05.
 
 published.txt: every id that was ever on the site. A new one is added, none is taken off.
+cards.txt: every address that the card of a claim ever had, from chapters/ on. Where a claim is
+decided on another page now, the site leads from the old address to the new one.
 retired.toml: where an id that is no longer an entry leads, since its entry was merged with
 another, split, or turned out to be a slip: "000-05" = ["000-33", "000-34"]
 experiments-without-seeds.txt: what was decided by an experiment before an entry had to name
@@ -20,7 +22,7 @@ def ids(text: str) -> list[str]:
 
 
 def listed(name: str) -> list[str]:
-    """Return the ids on one of the two lists."""
+    """Return the lines of one of the lists."""
     return ids(text_of(name))
 
 

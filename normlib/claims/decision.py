@@ -97,8 +97,9 @@ class Decision(NamedTuple):
     def _repr_html_(self) -> str:
         c = self.claim
         remark = f"<br>{escape(c.remark)}" if c.remark else ""
+        ledger = "../" * c.page.count("/") + "ledger.html"  # the page may lie in a folder
         return (
-            f'<div class="decision" id="claim-{c.id}"><a href="ledger.html#{c.id}">{c.id}</a> '
+            f'<div class="decision" id="claim-{c.id}"><a href="{ledger}#{c.id}">{c.id}</a> '
             f"<cite>{escape(places(c))}</cite>: <q>{escape(c.claim)}</q> "
             f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>{remark}</div>'
         )

@@ -12,7 +12,7 @@ that several sources make stands in the file of the first, and names the others.
     verdict = "holds under conditions"
     conditions = "…"  # the remark that the verdict asks for, see REMARKS
     evidence = "computation"  # not for what is not checkable here, which has no page either
-    page = "weight-norm"  # the chapter that decides it
+    page = "claims/weight-normalization"  # the notebook that decides it, seen from chapters/
 
     [[slip]]  # a misprint, which nobody would claim
     id = "slip-003-1"
@@ -96,7 +96,12 @@ class Claim(NamedTuple):
     evidence: str  # empty for what is not checkable here
     setup: str  # of an experiment: the commit that holds its set-up
     seeds: tuple[int, ...]
-    page: str  # the chapter that decides it
+    page: str  # the notebook that decides it, seen from chapters/
+
+    @property
+    def card(self) -> str:
+        """The address of its card, seen from chapters/."""
+        return f"{self.page}.html#claim-{self.id}"
 
 
 class Slip(NamedTuple):

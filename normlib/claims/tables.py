@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from normlib.claims.addresses import retired
-from normlib.claims.entries import CONDITIONS, FALSE, Claim, Slip, register
+from normlib.claims.entries import CONDITIONS, FALSE, VERDICTS, Claim, Slip, register
 from normlib.html import Markup, element, row, table
 
 CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
@@ -69,7 +69,7 @@ class Ledger:
     def decided_in(self, c: Claim) -> str:
         if not c.page:
             return "–"
-        return element("a", self.titles[c.page], href=f"{c.page}.html#claim-{c.id}")
+        return element("a", self.titles[c.page], href=c.card)
 
 
 class Slips:
@@ -116,3 +116,39 @@ class Errata:
 def linked(columns: tuple[str, ...], *cells: object) -> Markup:
     *said, id = cells
     return labelled(columns, (*said, link(id, "ledger.html")))
+
+
+class Said:
+    """For the recap of a chapter: what a page decides, by verdict, with a link to every card.
+
+    page: as in the register. The links are Markdown's, so that they work in JupyterLab too; the
+    site gives them the colours of their verdicts.
+    Errors: ValueError for a page that decides nothing.
+    """
+
+    def __init__(self, page: str):
+        claims = register().claims.values()
+        if page not in {c.page for c in claims}:
+            pages = ", ".join(sorted({c.page for c in claims if c.page}))
+            raise ValueError(
+                f"Said: expected a page that decides claims, got {page!r}; there are: {pages}"
+            )
+        own = {v: [c for c in claims if (c.page, c.verdict) == (page, v)] for v in VERDICTS}
+        self.by_verdict = {verdict: found for verdict, found in own.items() if found}
+        self.total = sum(map(len, self.by_verdict.values()))
+
+    def __repr__(self) -> str:
+        rows = [f"{v}: {len(c)} ({', '.join(x.id for x in c)})" for v, c in self.by_verdict.items()]
+        return "\n".join([f"{self.total} claims", *rows])
+
+    def _repr_markdown_(self) -> str:
+        rows = (
+            f"| {verdict} | {len(claims)} | {', '.join(map(to_card, claims))} |"
+            for verdict, claims in self.by_verdict.items()
+        )
+        return "\n".join([f"| verdict | of {self.total} | claims |", "|---|---|---|", *rows])
+
+
+def to_card(c: Claim) -> str:
+    """A link as the site and JupyterLab understand it (tools/claim_links.py)."""
+    return f"[{c.id}]({c.page}.ipynb#cell-id=claim-{c.id})"

@@ -1,0 +1,83 @@
+"""What the pages on batch norm share: each function against a way to the same number without it."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+
+from normlib.experiments import batch_norm as shared
+from normlib.experiments import data, networks
+
+rng = np.random.default_rng
+
+
+def test_the_net_on_digits_and_its_batches_are_those_that_the_pages_describe():
+    digits = data.digits(rng(0))
+    net, (x, labels, order) = shared.digits_task(digits, rng(1))
+    again, _ = shared.digits_task(digits, rng(1))
+    assert [net[f"w{i}"].shape for i in (0, 1)] == [(64, 64)] * 2 and networks.depth(net) == 2
+    assert net["w_out"].shape == (64, 10) and all((net[name] == again[name]).all() for name in net)
+    assert x is digits.x_train and labels is digits.labels_train
+    assert [batch.shape for batch in order] == [(64,)] * 200
+    assert len(set(np.concatenate(order[:22]))) == 22 * 64  # without return
+
+
+@pytest.mark.parametrize("m", [2, 3])
+def test_the_mean_variance_of_all_batches_is_the_one_that_numpy_finds(m):
+    population = [Fraction(0), Fraction(1), Fraction(5)]
+    batches = np.array([*itertools.product([0, 1, 5], repeat=m)], dtype=float)
+    found = shared.mean_batch_variance(population, m)
+    assert float(found) == pytest.approx(batches.var(axis=1).mean(), rel=1e-12)
+    assert found == Fraction(m - 1, m) * Fraction(14, 3)  # exactly; the variance is 14/3
+
+
+def biases():
+    u, target = rng(2).standard_normal((2, 30))
+    return u, target + 5
+
+
+def test_a_bias_whose_mean_is_taken_for_a_constant_follows_the_mean_of_the_targets():
+    u, target = biases()
+    b, loss = shared.follow_bias(u, target, lambda slope: slope.sum(), steps=7, rate=0.25)
+    # The residuals have the mean -mean(target) whatever b is, so each step is 2 · 0.25 of it.
+    assert b == pytest.approx(0.5 * target.mean() * np.arange(7), rel=1e-12)
+    fitted = u - u.mean()
+    assert loss == pytest.approx(np.full(7, ((fitted - target) ** 2).mean()), rel=1e-12)
+
+
+def test_with_the_right_gradient_the_bias_stays_and_nothing_runs_away():
+    u, target = biases()
+    right = shared.follow_bias(u, target, lambda slope: (slope - slope.mean()).sum())
+    assert np.abs(right[0]).max() < 1e-12 and not shared.runs_away(right)
+
+
+def test_a_bias_runs_away_only_if_it_always_moves_and_the_loss_never_does():
+    bias, loss = np.arange(5.0), np.ones(5)
+    assert shared.runs_away(np.array([bias, loss]))
+    assert not shared.runs_away(np.array([bias, loss + 1e-6 * bias]))
+    assert not shared.runs_away(np.array([np.minimum(bias, 3), loss]))
+
+
+@pytest.mark.parametrize("a", [0.5, 3.0])
+def test_output_and_gradient_for_scaled_weights_are_those_of_torch(a):
+    draw = rng(3)
+    x, w, dy = (draw.standard_normal(shape) for shape in ((9, 4), (4, 3), (9, 3)))
+    gamma, beta = draw.standard_normal((2, 3))
+    y, dw = shared.with_weights_times(a, x, w, gamma, beta, dy, eps=1e-2)
+    weights = torch.tensor(a * w, requires_grad=True)
+    affine = torch.tensor(gamma), torch.tensor(beta)
+    theirs = torch.nn.functional.batch_norm(
+        torch.tensor(x) @ weights, None, None, *affine, training=True, eps=1e-2
+    )
+    (gradient,) = torch.autograd.grad(theirs, weights, torch.tensor(dy))
+    assert y == pytest.approx(theirs.detach().numpy(), abs=1e-12)
+    assert dw == pytest.approx(gradient.numpy(), abs=1e-12)
+
+
+def test_only_a_constant_over_the_scale_falls_as_one_over_it():
+    scales = np.logspace(-2, 2, 9)
+    assert shared.falls_as_one_over(scales, 7 / scales)
+    assert not shared.falls_as_one_over(scales, 7 / scales + 1e-3)
+    assert not shared.falls_as_one_over(scales, 7 / scales**1.01)
