@@ -41,8 +41,8 @@ class Visit:
         self.page = self.context.new_page()
         self._listen()
         self.page.goto(url, wait_until="networkidle")
-        self.page.evaluate("() => window.MathJax?.startup?.promise")
         self.page.evaluate(UNFOLD)
+        self.page.evaluate(FONTS)
 
     def _listen(self):
         self.page.on("console", lambda message: self.said.append((message.type, message.text)))
@@ -71,12 +71,23 @@ UNFOLD = """() => {
   document.querySelectorAll('.toggle-hidden').forEach(e => e.classList.remove('toggle-hidden'));
 }"""
 
-MATHEMATICS = """() => {
+# A font is asked for when the first text that needs it is laid out.
+FONTS = "() => document.body.offsetHeight && document.fonts.ready.then(() => null)"
+
+# LaTeX that reached the page as it was typed stands in a text outside of code.
+MATHEMATICS = r"""() => {
   const start = e => e.outerHTML.slice(0, 100);
   const all = s => [...document.querySelectorAll(s)];
-  const raw = all('.math').filter(e => !e.querySelector('mjx-container'));
-  const wrong = all('mjx-merror, merror, [data-mjx-error]');
-  return [...raw.map(e => 'not rendered: ' + start(e)), ...wrong.map(e => 'error: ' + start(e))];
+  const raw = all('.math').filter(e => !e.querySelector('math'));
+  const typed = all('article :not(code, pre, pre *, math, math *)').flatMap(e => [...e.childNodes])
+    .filter(e => e.nodeType === Node.TEXT_NODE && /\\[a-z(\[]|\$\S[^$]*\$/.test(e.data));
+  const ready = [...document.fonts].some(f => /Book Math/.test(f.family) && f.status === 'loaded');
+  return [
+    ...raw.map(e => 'not rendered: ' + start(e)),
+    ...all('merror').map(e => 'error: ' + start(e)),
+    ...typed.map(e => 'LaTeX as typed: ' + e.data.slice(0, 100)),
+    ...all('math').slice(0, ready ? 0 : 1).map(e => 'drawn with another font: ' + start(e)),
+  ];
 }"""
 
 IMAGES = """() => [...document.images].flatMap(i => [

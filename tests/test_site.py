@@ -92,9 +92,7 @@ def test_no_page_asks_another_host_for_anything(desk, phone):
 
 def test_all_mathematics_is_rendered(desk, phone):
     assert_none(checks.mathematics_problems, desk + phone)
-    assert any(
-        visit.ask("() => document.querySelector('mjx-container') !== null") for visit in desk
-    )
+    assert any(visit.ask("() => document.querySelector('math') !== null") for visit in desk)
 
 
 def test_no_markdown_stands_on_a_page_as_it_was_typed(desk):
@@ -251,7 +249,7 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><body><article>
 <a href="missing.html">no such page</a> <a href="#nowhere">no such anchor</a>
 <img src="none.png" alt="an image that is not there"> <img src="_static/favicon.svg">
 <img src="http://127.0.0.2:9/spy.png" alt="an image of another host">
-<span class="math">\\(x\\)</span> <mjx-container><mjx-merror>undefined</mjx-merror></mjx-container>
+<span class="math">x</span> <p>\\(y\\)</p> <math><merror><mtext>undefined</mtext></merror></math>
 <div style="width: 900px">wide</div> <p>| a | b |\n|---|---|</p>
 <script>console.error("planted")</script></article></body></html>"""
 
@@ -270,7 +268,9 @@ def bad(browser, root, folder):
         (checks.failed_requests, "none.png"),
         (checks.foreign_requests, "127.0.0.2"),
         (checks.mathematics_problems, "not rendered"),
-        (checks.mathematics_problems, "error: <mjx-merror"),
+        (checks.mathematics_problems, "error: <merror"),
+        (checks.mathematics_problems, "LaTeX as typed: \\(y"),
+        (checks.mathematics_problems, "drawn with another font: <math"),
         (checks.markdown_problems, "as typed: | a"),
         (checks.image_problems, "no alt text: "),
         (checks.image_problems, "not loaded: "),
