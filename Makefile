@@ -42,7 +42,7 @@ serve: book  ## show the site on a free port of this machine
 
 lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
 	@echo "Running cells changes the notebooks. Back to the committed outputs: git restore chapters"
-	@$(PY) -m jupyterlab --allow-root chapters
+	@$(PY) -m jupyterlab --allow-root --config tools/lab/config.py chapters
 
 refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
 	@$(PY) tools/refresh.py $(CHAPTER)

@@ -84,6 +84,15 @@ def generic_kernel(notebook):
         yield f"the kernel is python3 of any version: {kernel}; make refresh writes it"
 
 
+def folds_agree(notebook):
+    """A tag folds a cell on the site, another mark in JupyterLab."""
+    for cell in code(notebook):
+        tags, marks = cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
+        for tag, mark in (("hide-input", "source_hidden"), ("hide-output", "outputs_hidden")):
+            if (tag in tags or "hide-cell" in tags) != marks.get(mark, False):
+                yield f"{tag} goes with jupyter.{mark}: {cell.source[:60]!r}; try make refresh"
+
+
 def has_assert(notebook):
     if not any(re.search(r"^\s*assert\b", cell.source, re.M) for cell in code(notebook)):
         yield "a chapter asserts something: no cell has an assert"
@@ -140,6 +149,7 @@ RULES = (
     no_absolute_path,
     no_timing,
     generic_kernel,
+    folds_agree,
     has_assert,
     short_cells,
     nothing_removed,

@@ -124,7 +124,6 @@ def counted(notebook):
 # another page.
 MEASURE = f"""async () => {{
   if (innerWidth !== {WIDTH}) throw new Error(`expected {WIDTH} px of width, got ${{innerWidth}}`);
-  await window.MathJax?.startup?.promise;
   await document.fonts.ready;
   const article = document.querySelector('article');
   if (!article) return null;

@@ -116,23 +116,32 @@ def problems(seen, check):
 
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {
-  await window.MathJax?.startup?.promise;
   document.querySelectorAll('details').forEach(d => d.open = true);
   document.querySelectorAll('.toggle-hidden').forEach(e => e.classList.remove('toggle-hidden'));
+  document.body.offsetHeight;  // a font is asked for when the first text that needs it is laid out
+  await document.fonts.ready;
 }"""
 
 # The theme follows the scheme a moment later; a planted page has no theme.
 IN_SCHEME = "scheme => [undefined, scheme].includes(document.documentElement.dataset.theme)"
 
-MATHEMATICS = """() => {
+# LaTeX that reached the page as it was typed stands in a text outside of code.
+MATHEMATICS = r"""() => {
   const start = e => e.outerHTML.slice(0, 100);
   const all = s => [...document.querySelectorAll(s)];
-  const raw = all('.math').filter(e => !e.querySelector('mjx-container'));
-  const wrong = all('mjx-merror, merror, [data-mjx-error]');
-  return [...raw.map(e => 'not rendered: ' + start(e)), ...wrong.map(e => 'error: ' + start(e))];
+  const raw = all('.math').filter(e => !e.querySelector('math'));
+  const typed = all('article :not(code, pre, pre *, math, math *)').flatMap(e => [...e.childNodes])
+    .filter(e => e.nodeType === Node.TEXT_NODE && /\\[a-z(\[]|\$\S[^$]*\$/.test(e.data));
+  const ready = [...document.fonts].some(f => /Book Math/.test(f.family) && f.status === 'loaded');
+  return [
+    ...raw.map(e => 'not rendered: ' + start(e)),
+    ...all('merror').map(e => 'error: ' + start(e)),
+    ...typed.map(e => 'LaTeX as typed: ' + e.data.slice(0, 100)),
+    ...all('math').slice(0, ready ? 0 : 1).map(e => 'drawn with another font: ' + start(e)),
+  ];
 }"""
 
-FORMULAS = "() => document.querySelectorAll('mjx-container').length"
+FORMULAS = "() => document.querySelectorAll('math').length"
 
 IMAGES = """() => [...document.images].flatMap(i => [
   ...(i.getAttribute('alt')?.trim() ? [] : ['no alt text: ' + i.src]),
@@ -151,7 +160,7 @@ TOO_WIDE = """() => {
 # Only in a box that can be scrolled may it be wider.
 CUT_OFF = """() => {
   const found = [];
-  const whole = 'img, svg, math, mjx-container, input, select';
+  const whole = 'img, svg, math, input, select';
   const extent = text => {
     const range = document.createRange();
     range.selectNodeContents(text);

@@ -143,6 +143,18 @@ def with_python_version(notebook):
     notebook.metadata["language_info"] = {"name": "python", "version": "3.11.7"}
 
 
+def folded_on_the_site_alone(notebook):
+    notebook.cells[0].metadata["tags"] = ["hide-input"]
+
+
+def folded_in_jupyterlab_alone(notebook):
+    notebook.cells[2].metadata["jupyter"] = {"outputs_hidden": True}
+
+
+def folded_by_half(notebook):
+    notebook.cells[0].metadata.update(tags=["hide-cell"], jupyter={"source_hidden": True})
+
+
 def without_assert(notebook):
     notebook.cells[0].source = "print('we assert nothing')"
 
@@ -212,6 +224,9 @@ PLANTED = {
     with_times: "no_timing",
     with_own_kernel: "generic_kernel",
     with_python_version: "generic_kernel",
+    folded_on_the_site_alone: "folds_agree",
+    folded_in_jupyterlab_alone: "folds_agree",
+    folded_by_half: "folds_agree",
     without_assert: "has_assert",
     with_long_cell: "short_cells",
     with_long_folded_cell: "short_cells",

@@ -330,7 +330,7 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><style>
 <a href="missing.html">no such page</a> <a href="#nowhere">no such anchor</a>
 <img src="none.png" alt="an image that is not there"> <img src="_static/favicon.svg">
 <img src="http://127.0.0.2:9/spy.png" alt="an image of another host">
-<span class="math">\\(x\\)</span> <mjx-container><mjx-merror>undefined</mjx-merror></mjx-container>
+<span class="math">x</span> <p>\\(y\\)</p> <math><merror><mtext>undefined</mtext></merror></math>
 <table><tr><td style="min-width: 1300px">a table wider than a desk</td></tr></table>
 <div style="width: 5em; overflow: hidden; white-space: nowrap">behind the edge of its box</div>
 <div style="width: 5em; white-space: nowrap">over the edge of its box</div>
@@ -354,7 +354,9 @@ PLANTED = {"bad.html": BAD, "tight.html": TIGHT, "empty.html": EMPTY}
         ("failed requests", "none.png"),
         ("foreign requests", "127.0.0.2"),
         ("mathematics", "not rendered"),
-        ("mathematics", "error: <mjx-merror"),
+        ("mathematics", "error: <merror"),
+        ("mathematics", "LaTeX as typed: \\(y"),
+        ("mathematics", "drawn with another font: <math"),
         ("markdown", "as typed: | a"),
         ("images", "no alt text: "),
         ("images", "not loaded: "),

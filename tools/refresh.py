@@ -20,7 +20,7 @@ CELL_TIMEOUT = 600
 # The generic kernel, without a version: the same bytes on every Python.
 KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+    "language_info": {"name": "python"},
 }
 
 
@@ -111,13 +111,27 @@ def run_with_bar(notebook, path):
         asyncio.run(execute(notebook, path.parent, bar.update))
 
 
+def fold(cell):
+    """Fold in JupyterLab, which reads no tags, what the tags fold on the site."""
+    tags = cell.metadata.get("tags", [])
+    folds = {
+        "source_hidden": "hide-input" in tags or "hide-cell" in tags,
+        "outputs_hidden": "hide-output" in tags or "hide-cell" in tags,
+    }
+    for mark in ("jupyter", "collapsed"):  # JupyterLab writes both
+        cell.metadata.pop(mark, None)
+    if any(folds.values()):
+        cell.metadata["jupyter"] = {name: True for name, hidden in folds.items() if hidden}
+
+
 def tidy(notebook):
-    """Drop what depends on the machine: the kernel's name and version, timings."""
+    """Drop what depends on the machine, the kernel's version and timings; fold as the tags say."""
     for key in ("kernelspec", "language_info", "widgets"):
         notebook.metadata.pop(key, None)
     notebook.metadata.update(KERNEL)
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        fold(cell)
 
 
 def refresh(path):

@@ -1,0 +1,85 @@
+"""JupyterLab, as `make lab` starts it, opens a notebook without changing it."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client.manager import start_new_kernel
+from jupyterlab.commands import get_app_dir
+from nbformat.v4 import new_code_cell, new_notebook
+from project import ROOT
+from refresh import KERNEL, tidy
+from traitlets.config import PyFileConfigLoader
+
+LAB = ROOT / "tools" / "lab"
+
+
+@pytest.fixture
+def config():
+    return PyFileConfigLoader("config.py", path=str(LAB)).load_config()
+
+
+@pytest.fixture
+def manager(config, tmp_path, monkeypatch):
+    """What hands out and stores the notebooks of a folder with one page."""
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))  # not among the reader's own
+    page = new_notebook(cells=[new_code_cell("1 + 1", id="a")], metadata=KERNEL)
+    (tmp_path / "page.ipynb").write_text(nbformat.writes(page) + "\n")
+    return config.ServerApp.contents_manager_class(root_dir=str(tmp_path))
+
+
+def opened(manager):
+    return asyncio.run(manager.get("page.ipynb"))
+
+
+def reported():
+    """What JupyterLab writes into a notebook that it opens: what a kernel says of itself."""
+    kernel, client = start_new_kernel(kernel_name="python3")
+    try:
+        language = client.kernel_info(reply=True, timeout=60)["content"]["language_info"]
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+    spec = kernel.kernel_spec
+    names = {"name": "python3", "display_name": spec.display_name, "language": spec.language}
+    return {"kernelspec": names, "language_info": language}
+
+
+def test_a_notebook_is_handed_out_as_its_kernel_would_complete_it(manager):
+    metadata = opened(manager)["content"]["metadata"]
+    assert metadata == reported() and metadata != KERNEL
+
+
+def test_a_notebook_that_was_only_opened_is_stored_as_it_was(manager, tmp_path):
+    before = (tmp_path / "page.ipynb").read_text()
+    asyncio.run(manager.save(opened(manager), "page.ipynb"))
+    assert (tmp_path / "page.ipynb").read_text() == before
+
+
+def test_no_setting_asks_for_news_and_each_is_one_that_jupyterlab_knows(config):
+    assert Path(config.LabApp.app_settings_dir) == LAB
+    for plugin, settings in json.loads((LAB / "overrides.json").read_text()).items():
+        package, _, name = plugin.partition(":")
+        schema = Path(get_app_dir(), "schemas", package, f"{name}.json").read_text()
+        known = json.loads(schema)["properties"]
+        assert set(settings) <= set(known)
+    assert settings["fetchNews"] in {option["const"] for option in known["fetchNews"]["oneOf"]}
+    assert settings["fetchNews"] == "false" and settings["checkForUpdates"] is False
+
+
+FOLDS = {
+    "hide-input": {"jupyter": {"source_hidden": True}},
+    "hide-output": {"jupyter": {"outputs_hidden": True}},
+    "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}},
+    "another": {},
+}
+
+
+@pytest.mark.parametrize("tag", FOLDS)
+def test_what_a_tag_folds_on_the_site_is_folded_in_jupyterlab(tag):
+    by_hand = {"jupyter": {"source_hidden": True}, "collapsed": True}
+    cell = new_code_cell("1", metadata={"tags": [tag]} | by_hand)
+    tidy(new_notebook(cells=[cell]))
+    assert cell.metadata == {"tags": [tag]} | FOLDS[tag]
