@@ -130,6 +130,7 @@ def test_a_table_writes_fractions_and_refuses_what_is_none():
     table = Table({"x": [0.0, -5 / 3], "dx": np.array([1 / 54, 0.5])})
     assert repr(table) == " x     0  −5/3\ndx  1/54   1/2"
     assert table._repr_html_().count("<td>") == 4
+    assert repr(Table({"units": [2, 1024]})) == "units  2  1024"
     with pytest.raises(ValueError, match="simple fraction"):
         Table({"x": [np.pi]})
 

@@ -107,3 +107,129 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
     assert np.array_equal(parts.predict(params, x, x[:40]), by_training[:40])
     alone = networks.forward(params, x[:40], batch_norm)[0].argmax(axis=1)
     assert not np.array_equal(alone, by_training[:40])
+
+
+# The experiment itself.
+
+
+def trains_as_many(masks):
+    """γ and β and the random weights are equally many at every depth; the last layer is fixed."""
+    names, counts = ("gamma and beta", "random weights", "last layer"), {}
+    for depth in (2, 4, 8):
+        params, rng = parts.start(depth, 0)
+        counts[depth] = [int(sum(m.sum() for m in masks[n](params, rng).values())) for n in names]
+    return counts == {depth: [128 * depth, 128 * depth, 650] for depth in (2, 4, 8)}
+
+
+def test_gamma_and_beta_are_as_many_as_the_random_weights_and_the_last_layer_has_650():
+    assert trains_as_many(parts.PARTS)
+    assert not trains_as_many(parts.PARTS | {"random weights": parts.as_many(2)})
+    without_bias = {"last layer": parts.named("w_out")}
+    assert not trains_as_many(parts.PARTS | without_bias)
+
+
+def starts_alike(chosen):
+    """Every part of a seed begins with the same net; another seed has another one."""
+    nets = [chosen(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
+    other = chosen("beta", 2, 1)[0]
+    same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])
+    return same and (nets[0]["w0"] != other["w0"]).any()
+
+
+def test_all_parts_start_from_the_same_net_of_a_seed():
+    assert starts_alike(parts.chosen)
+    assert not starts_alike(twin(parts.chosen, "start(depth, seed)", "start(depth, len(part))"))
+    assert not starts_alike(twin(parts.chosen, "start(depth, seed)", "start(depth, 0)"))
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What is to be trained, in place of the training."""
+    calls = []
+    took = lambda *args, rate: calls.append(args) or (None, args[0])  # noqa: E731
+    monkeypatch.setattr(parts, "train", took)
+    return calls
+
+
+def meets_the_same_batches(run, seen):
+    """The batches of a seed do not depend on the part, and every seed has its own."""
+    seen.clear()
+    for part, seed in [("beta", 0), ("random weights", 0), ("beta", 1)]:
+        _ = run(DIGITS, part, depth=2, seed=seed)
+    one, other_part, other_seed = (np.array(list(order)) for *_, order in seen)
+    return one.shape == (400, 64) and (one == other_part).all() and (one != other_seed).any()
+
+
+def test_all_parts_meet_the_same_batches_of_a_seed(seen):
+    assert meets_the_same_batches(parts.run, seen)
+    seed = "np.random.default_rng(seed)"
+    for changed in ("np.random.default_rng(len(part))", "np.random.default_rng(0)"):
+        assert not meets_the_same_batches(twin(parts.run, seed, changed), seen), changed
+
+
+def is_counted(share_off):
+    gammas = {"gamma0": np.array([0.04, -0.04, -1.0, 1.0]), "gamma1": np.array([0.06, 2, 2, 2])}
+    return share_off(gammas | {"beta0": np.zeros(4)}) == 0.25
+
+
+def test_a_feature_is_off_if_its_gamma_is_small_in_size():
+    assert is_counted(parts.share_off)
+    assert not is_counted(twin(parts.share_off, "np.abs(np.concatenate(gammas))", "gammas[0]"))
+    assert not is_counted(twin(parts.share_off, '"gamma"', '("gamma", "beta")'))
+
+
+def tells_how_it_ended(outcome):
+    """The loss of the last 20 batches alone, and the accuracy on digits not trained on."""
+    params, _ = start()
+    losses = np.array([9.0] * 380 + [1.0] * 20)
+    found = outcome(DIGITS, losses, params)
+    right = (parts.predict(params, DIGITS.x_train, DIGITS.x_test) == DIGITS.labels_test).mean()
+    return found == {"loss": 1.0, "accuracy": right, "off": 0.0}
+
+
+def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
+    assert tells_how_it_ended(parts.outcome)
+    assert not tells_how_it_ended(twin(parts.outcome, "[-20:]", "[-21:]"))
+    wrong = twin(parts.outcome, "digits.x_train, digits.x_test", "digits.x_test, digits.x_test")
+    assert not tells_how_it_ended(wrong)
+
+
+def starts_uniform(off_from_uniform, seen):
+    """γ is spread over (0, 1) at first; what is trained is the same net, in γ and β alone."""
+    seen.clear()
+    before, after = off_from_uniform(DIGITS, 0)
+    ((params, mask, *_),) = seen
+    gammas = [params[f"gamma{layer}"] for layer in range(4)]
+    spread = (
+        np.ptp(gammas) > 0.9
+        and 0 < np.min(gammas) < np.max(gammas) < 1
+        and (gammas[0] != gammas[1]).any()
+    )
+    masked = {name for name in params if mask[name].any()} == {*parts.affine(params)}
+    return bool(before == after and 0.02 < before < 0.12 and spread and masked)
+
+
+def test_the_other_start_spreads_gamma_over_the_unit_interval(seen):
+    assert starts_uniform(parts.off_from_uniform, seen)
+    for error in (
+        ("uniform(0, 1, 64)", "uniform(0, 2, 64)"),
+        ("uniform(0, 1, 64)", "uniform(0.5, 1, 64)"),
+        ('PARTS["gamma and beta"]', 'PARTS["gamma"]'),
+    ):
+        wrong = twin(parts.off_from_uniform, *error)
+        assert not starts_uniform(wrong, seen), error
+
+
+def covers(interval):
+    """The share of intervals from five normal numbers that hold the true mean is 95 %; with
+    20,000 of them it is known to 0.3 points (two standard errors)."""
+    draws = 3 + np.random.default_rng(0).standard_normal((20_000, 5))
+    ends = np.array([interval(row) for row in draws])
+    held = ((ends[:, 0] < 3) & (ends[:, 2] > 3)).mean()
+    return abs(held - 0.95) < 0.004 and np.allclose(ends[:, 1], draws.mean(axis=1))
+
+
+def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
+    assert covers(parts.interval)
+    assert not covers(twin(parts.interval, "T_OF_FIVE", "1.96"))
+    assert not covers(twin(parts.interval, "ddof=1", "ddof=0"))

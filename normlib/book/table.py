@@ -13,7 +13,7 @@ def fraction(value: float) -> str:
 
     Errors: ValueError if none with a denominator of at most 1000 lies within rounding.
     """
-    nearest = Fraction(value).limit_denominator(1000)
+    nearest = Fraction(float(value)).limit_denominator(1000)  # NumPy's own integers overflow
     if abs(value - nearest) > 1e-13 * max(1, abs(nearest)):
         raise ValueError(
             f"expected a number that is a simple fraction up to rounding, got {value!r}; choose "
