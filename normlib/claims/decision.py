@@ -126,7 +126,7 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
     Shapes: anything that `holds` takes, except a judgement itself; an interval is two numbers.
     Errors: LedgerError if the verdict is not the register's, or the judgement does not tell the
     first two cases apart; ValueError for an unknown claim, or other arguments than these.
-    Source: chapter "Look a claim up".
+    Source: chapter "Ledger of claims".
     """
     claims = register().claims
     if id not in claims:

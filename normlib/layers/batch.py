@@ -62,7 +62,7 @@ def batch_norm(
     Errors: ValueError for shapes that do not fit, integers, an empty batch, or a
     negative `eps`.
     Source: Ioffe and Szegedy (2015), Algorithm 1 and section 3.2;
-    chapter "Normalize a batch".
+    chapter "Batch normalization".
     """
     check_channels(x, gamma=gamma, beta=beta)
     xhat, standardized = standardize(x, axes=batch_axes(x), eps=eps)
@@ -81,7 +81,7 @@ def batch_norm_backward(
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
     Source: Ioffe and Szegedy (2015), section 3, collapsed;
-    chapter "Normalize a batch".
+    chapter "Batch normalization".
     """
     check_cache(cache, BatchNormCache)
     standardized, gamma = cache
@@ -111,7 +111,8 @@ def batch_norm_inference(
     Shapes: `x` and y (N, C, *spatial); `mean`, `var`, `gamma`, `beta` (C,).
     Errors: ValueError for shapes that do not fit, integers, or a negative `var` or
     `eps`.
-    Source: Ioffe and Szegedy (2015), Algorithm 2; chapter "Use batch norm".
+    Source: Ioffe and Szegedy (2015), Algorithm 2;
+    chapter "Batch normalization in use".
     """
     check_channels(x, mean=mean, var=var, gamma=gamma, beta=beta)
     check_variance(var)
@@ -131,7 +132,7 @@ def batch_norm_inference_backward(
 
     Shapes: `dy` and dx (N, C, *spatial); the others (C,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: chapter "Use batch norm".
+    Source: chapter "Batch normalization in use".
     """
     check_cache(cache, BatchNormInferenceCache)
     xhat, rstd, gamma = cache
@@ -159,7 +160,8 @@ def update_running(
     Errors: ValueError for shapes that do not fit, integers, a `momentum` outside
     [0, 1], or a batch with a single value per channel, whose unbiased variance is
     undefined.
-    Source: Ioffe and Szegedy (2015), section 3.1; chapter "Use batch norm".
+    Source: Ioffe and Szegedy (2015), section 3.1;
+    chapter "Batch normalization in use".
     """
     check_channels(x, mean=mean, var=var)
     check_variance(var)

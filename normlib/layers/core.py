@@ -71,7 +71,7 @@ def standardize(
     Shapes: `x` any, `xhat` as `x`; the means are taken over `axes`.
     Errors: ValueError for numbers that are not floating point, an axis that `x`
     does not have, an empty axis or a negative `eps`.
-    Source: Ioffe and Szegedy (2015), Algorithm 1; chapter "Normalize a batch".
+    Source: Ioffe and Szegedy (2015), Algorithm 1; chapter "Batch normalization".
     """
     check_array("x", x)
     axes = check_axes(x, axes)
@@ -92,7 +92,7 @@ def standardize_backward(dxhat: Array, cache: StandardizeCache) -> Array:
 
     Shapes: `dxhat` and dx as x.
     Errors: ValueError if `dxhat` is not shaped like xhat.
-    Source: chapter "Normalize a batch", where SymPy derives it for every size.
+    Source: chapter "Batch normalization", where SymPy derives it for every size.
     """
     check_cache(cache, StandardizeCache)
     xhat, rstd, axes, center = cache

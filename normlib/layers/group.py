@@ -55,7 +55,7 @@ def group_norm(
     Errors: ValueError for shapes that do not fit, integers, no values, a negative
     `eps`, or `groups` that do not divide C.
     Source: Wu and He (2018), equations 1 to 7;
-    chapter "Normalize groups of channels".
+    chapter "Group and instance normalization".
     """
     check_channels(x, gamma=gamma, beta=beta)
     check_groups(x, groups)
@@ -76,7 +76,7 @@ def group_norm_backward(
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: chapter "Normalize groups of channels".
+    Source: chapter "Group and instance normalization".
     """
     check_cache(cache, GroupNormCache)
     standardized, gamma, shape = cache
@@ -105,7 +105,7 @@ def instance_norm(
     Errors: ValueError for shapes that do not fit, integers, no positions, or a
     negative `eps`.
     Source: Ulyanov, Vedaldi and Lempitsky (2016);
-    chapter "Normalize groups of channels".
+    chapter "Group and instance normalization".
     """
     check_channels(x, gamma=gamma, beta=beta)
     return group_norm(x, gamma, beta, groups=x.shape[1], eps=eps)
@@ -122,6 +122,6 @@ def instance_norm_backward(
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
-    Source: chapter "Normalize groups of channels".
+    Source: chapter "Group and instance normalization".
     """
     return group_norm_backward(dy, cache)

@@ -32,7 +32,7 @@ def layer_norm(
     Shapes: `x` and y (*leading, *features); `gamma` and `beta` (*features,).
     Errors: ValueError for shapes that do not fit, integers, no features, or a
     negative `eps`.
-    Source: Ba, Kiros and Hinton (2016), equation 3; chapter "Normalize a sample".
+    Source: Ba, Kiros and Hinton (2016), equation 3; chapter "Layer normalization".
     """
     check_trailing(x, gamma=gamma, beta=beta)
     check_shape("beta", beta, gamma.shape, "that of gamma")
@@ -50,7 +50,7 @@ def layer_norm_backward(
 
     Shapes: `dy` and dx as x; dgamma and dbeta as gamma.
     Errors: ValueError if `dy` is not shaped like y.
-    Source: chapter "Normalize a sample".
+    Source: chapter "Layer normalization".
     """
     check_cache(cache, LayerNormCache)
     standardized, gamma = cache

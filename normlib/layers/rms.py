@@ -55,7 +55,7 @@ def rms_norm(
     Errors: ValueError for shapes that do not fit, integers, no features, or a
     negative `eps`.
     Source: Zhang and Sennrich (2019), equation 4;
-    chapter "Divide by the root mean square".
+    chapter "RMSNorm".
     """
     check_trailing(x, gamma=gamma)
     xhat, standardized = standardize(
@@ -73,7 +73,7 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
     Shapes: `dy` and dx as x; dgamma as gamma.
     Errors: ValueError if `dy` is not shaped like y.
     Source: Zhang and Sennrich (2019), section 4;
-    chapter "Divide by the root mean square".
+    chapter "RMSNorm".
     """
     check_cache(cache, RMSNormCache)
     standardized, gamma = cache
@@ -119,7 +119,7 @@ def partial_rms_norm(
     Errors: ValueError for shapes that do not fit, integers, no features, a
     `fraction` outside (0, 1], or a negative `eps`.
     Source: Zhang and Sennrich (2019), section 5;
-    chapter "Divide by the root mean square".
+    chapter "RMSNorm".
     """
     check_trailing(x, gamma=gamma)
     check_shape(
@@ -147,7 +147,7 @@ def partial_rms_norm_backward(
     Shapes: `dy` and dx (*leading, n); dgamma (n,).
     Errors: ValueError if `dy` is not shaped like y.
     Source: Zhang and Sennrich (2019), section 5;
-    chapter "Divide by the root mean square".
+    chapter "RMSNorm".
     """
     check_cache(cache, PartialRMSNormCache)
     xhat, rstd, gamma, k = cache

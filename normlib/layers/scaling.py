@@ -43,7 +43,7 @@ def fit_standard(x: Array) -> Scaling:
 
     Shapes: `x` (samples, features). A constant feature has the scale 1.
     Errors: ValueError for another shape, integers, or no samples.
-    Source: chapter "Scale the inputs".
+    Source: chapter "Feature scaling".
     """
     check_samples(x)
     c = centered(x, (0,))
@@ -59,7 +59,7 @@ def fit_min_max(x: Array, *, low: float = 0.0, high: float = 1.0) -> Scaling:
     `low`.
     Errors: ValueError for another shape, integers, no samples, or `high` not above
     `low`.
-    Source: chapter "Scale the inputs".
+    Source: chapter "Feature scaling".
     """
     check_samples(x)
     low = check_number("low", low, -INFINITY)
@@ -81,7 +81,7 @@ def apply_scaling(x: Array, scaling: Scaling) -> Array:
 
     Shapes: `x` and z (samples, features).
     Errors: ValueError for another number of features than was fitted, or integers.
-    Source: chapter "Scale the inputs".
+    Source: chapter "Feature scaling".
     """
     check_array("x", x, min_ndim=2, form="(samples, features)")
     if not isinstance(scaling, Scaling):

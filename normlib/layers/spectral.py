@@ -48,7 +48,7 @@ def power_iteration(
     `v` (rest,).
     Errors: ValueError for shapes that do not fit, integers, or `iterations` < 1.
     Source: Miyato et al. (2018), algorithm 1 (which starts with v from u);
-    chapter "Bound a layer".
+    chapter "Spectral normalization".
     """
     check_pair(w, u, v)
     whole = isinstance(iterations, int) and not isinstance(iterations, bool)
@@ -72,7 +72,8 @@ def spectral_norm(w: Array, u: Array, v: Array) -> tuple[Array, SpectralNormCach
     Shapes: `w` and wbar (out, *rest), read as the matrix W (out, rest); `u` (out,);
     `v` (rest,).
     Errors: ValueError for shapes that do not fit, or integers.
-    Source: Miyato et al. (2018), equations 8 and 19; chapter "Bound a layer".
+    Source: Miyato et al. (2018), equations 8 and 19;
+    chapter "Spectral normalization".
     """
     check_pair(w, u, v)
     sigma = (u * (as_matrix(w) @ v)).sum()
@@ -88,7 +89,7 @@ def spectral_norm_backward(dwbar: Array, cache: SpectralNormCache) -> Array:
     Shapes: `dwbar` and dw (out, *rest).
     Errors: ValueError if `dwbar` is not shaped like wbar.
     Source: Miyato et al. (2018), equation 12, for one sample;
-    chapter "Bound a layer".
+    chapter "Spectral normalization".
     """
     check_cache(cache, SpectralNormCache)
     wbar, sigma, u, v = cache

@@ -49,7 +49,7 @@ def weight_norm(v: Array, g: Array) -> tuple[Array, WeightNormCache]:
     `g` (out,).
     Errors: ValueError for shapes that do not fit, integers, or a row of zeros.
     Source: Salimans and Kingma (2016), equation 2;
-    chapter "Separate length and direction".
+    chapter "Weight normalization".
     """
     check_array("v", v, min_ndim=2, form="(out, *rest)")
     check_shape(
@@ -72,7 +72,7 @@ def weight_norm_backward(dw: Array, cache: WeightNormCache) -> tuple[Array, Arra
     Shapes: `dw` and dv (out, *rest); dg (out,).
     Errors: ValueError if `dw` is not shaped like w.
     Source: Salimans and Kingma (2016), equation 3;
-    chapter "Separate length and direction".
+    chapter "Weight normalization".
     """
     check_cache(cache, WeightNormCache)
     direction, rnorm, g = cache
@@ -92,7 +92,7 @@ def mean_only_batch_norm(
     Shapes: `x` and y (N, C, *spatial); `beta` (C,).
     Errors: ValueError for shapes that do not fit, integers, or an empty batch.
     Source: Salimans and Kingma (2016), section 4;
-    chapter "Separate length and direction".
+    chapter "Weight normalization".
     """
     check_channels(x, beta=beta)
     c = centered(x, check_axes(x, batch_axes(x)))
@@ -109,7 +109,7 @@ def mean_only_batch_norm_backward(
     Shapes: `dy` and dx (N, C, *spatial); dbeta (C,).
     Errors: ValueError if `dy` is not shaped like y.
     Source: Salimans and Kingma (2016), section 4;
-    chapter "Separate length and direction".
+    chapter "Weight normalization".
     """
     check_cache(cache, MeanOnlyBatchNormCache)
     check_shape("dy", dy, cache.shape, "that of the forward pass")

@@ -82,7 +82,7 @@ def backward(
     A witness for which something is missing is named in the verdict as not run.
     Errors: VerificationError if any witness disagrees, with the argument and the worst entry;
     ValueError for arguments that are not float64 arrays, or do not match the signature.
-    Source: chapter "Check a gradient".
+    Source: chapter "Gradient checking".
     """
     problem = Problem(
         forward, backward, tuple(map(protected, args)), rng, reference, tuple(zero), reference_twice
