@@ -78,6 +78,6 @@ $(READY): requirements.txt requirements.lock pyproject.toml
 	@echo "Installing the pinned packages into $(VENV), once; this takes minutes. Log: $(VENV)/pip.log"
 	@$(PY) -m pip install --disable-pip-version-check --no-input --retries 2 \
 	  -r requirements.txt -c requirements.lock >$(VENV)/pip.log 2>&1 || { echo "make: expected the \
-	pinned packages, pip said: $$(grep -m 1 ^ERROR $(VENV)/pip.log | cut -c 1-150); check the network \
+	pinned packages, pip said: $$(grep -o -m 1 'ERROR.*' $(VENV)/pip.log | cut -c 1-150); check the network \
 	and run this again (log: $(VENV)/pip.log)" >&2; exit 1; }
 	@touch $@
