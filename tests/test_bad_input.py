@@ -1,7 +1,7 @@
 """Every public function refuses every kind of bad input, and says what to do instead.
 
 Each message has three parts: what must be, what it got ("but got …" or "but its … is"), and,
-after a semicolon, the likely mend.
+after a semicolon, the likely fix.
 """
 
 import inspect

@@ -238,7 +238,7 @@ def test_the_errors_of_a_mean_have_no_effect_on_rms_norm_and_are_named():
 
 
 def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():
-    """If this fails, PyTorch has mended it: set reference_twice, and tell the readers."""
+    """If this fails, PyTorch has fixed it: set reference_twice, and tell the readers."""
     case, rng = evidence.weight_norm, np.random.default_rng(9)
     forward, args = case.drawn(case.examples[0], rng)
     with pytest.raises(verify.VerificationError, match="double backward of torch's layer"):

@@ -69,7 +69,7 @@ def test_every_paper_whose_claims_are_decided_is_cited_on_the_page_that_decides_
 
 
 def terms_used():
-    """The terms of the glossary that the chapters mark, in small letters."""
+    """The terms of the glossary that the chapters mark, in lower case."""
     cells = (cell for path in CHAPTERS for cell in nbformat.read(path, 4).cells)
     marked = (re.findall(r"\{term\}`([^`]+)`", cell.source) for cell in cells)
     return {re.sub(r".*<(.*)>", r"\1", term).lower() for found in marked for term in found}

@@ -26,7 +26,7 @@ def public(tree: ast.Module) -> list[str]:
 
 
 def glossary(page: Path) -> dict[str, str]:
-    """The terms as the glossary spells them, by their small letters: one may begin a sentence."""
+    """The terms as the glossary spells them, in lower case: one may begin a sentence."""
     lines = page.read_text(encoding="utf-8").splitlines()
     return {line.lower(): line for line, below in pairwise(lines) if below.startswith("  ")}
 

@@ -72,7 +72,7 @@ class Reference(Source):
 
 
 class CheatSheet(Reference):
-    """Formulas and shapes alone, a row a function."""
+    """Formulas and shapes alone, one row for each function."""
 
     def _repr_markdown_(self) -> str:
         rows = [f"| `{e.name}` | {parts(e.formula)}<br>{e.shapes} |" for e in self.entries]

@@ -124,7 +124,7 @@ def frechet(one: np.ndarray, other: np.ndarray) -> float:
 
 
 class Judge:
-    """Two numbers for generated images, both both in terms of the digits."""
+    """Two numbers for generated images, both in terms of the digits."""
 
     def __init__(self, digits: Split, components: int = 20):
         self.mean = digits.x_train.mean(axis=0)

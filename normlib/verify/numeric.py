@@ -100,7 +100,7 @@ def flatness(problem: Problem, flat: Flat) -> list[Check]:
     if not np.all(np.isfinite(y)):
         raise ValueError(
             "x must not be constant over the axes of flat, but y is not finite at eps = 0; "
-            "leave flat out, or take other data"
+            "leave flat out, or try other data"
         )
     dx = problem.gradients_for(problem.dy, cache)[0]
     mean = lambda a: flat.mean(a, x, *rest)  # noqa: E731

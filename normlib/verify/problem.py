@@ -130,7 +130,7 @@ class Problem:
 
     @cached_property
     def gradients(self) -> tuple[np.ndarray, ...]:
-        """What the shipped backward says, one gradient an argument."""
+        """What the shipped backward says, one gradient for each argument."""
         return self.gradients_for(self.dy, self.forward(*self.args)[1])
 
     def gradients_for(self, dy: np.ndarray, cache) -> tuple[np.ndarray, ...]:

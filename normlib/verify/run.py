@@ -66,7 +66,7 @@ def backward(
 ) -> Verdict:
     """Put a layer before every witness that applies.
 
-    `forward(*args)` returns y and a cache, `backward(dy, cache)` one gradient an argument;
+    `forward(*args)` returns y and a cache, `backward(dy, cache)` one gradient for each argument;
     keyword parameters are bound by the caller with functools.partial. The upstream gradient
     is drawn from `rng`, always.
 

@@ -1,4 +1,4 @@
-"""What the witnesses say: one check an argument and witness, gathered in a verdict."""
+"""What the witnesses say: one check for each argument and witness, gathered in a verdict."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
