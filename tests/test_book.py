@@ -31,6 +31,7 @@ from normlib.verify.derivations import (
 )
 
 DERIVATION = evidence.batch_norm.derivation()
+INFERENCE = evidence.batch_norm_inference.derivation()
 R = sp.Symbol("r", positive=True)
 STEPS = Steps(DERIVATION, {R: 1 / sp.sqrt(var + eps)})
 DXHAT, (DMU, DVAR) = sp.IndexedBase("dxhat"), sp.symbols("dmu dvar")
@@ -120,10 +121,24 @@ def test_a_derivative_has_one_name_on_the_page_and_in_the_derivation():
     assert adjoint(xhat[k]) == DXHAT[k] and adjoint(var) == DVAR
 
 
+def test_a_gradient_may_be_written_by_that_of_another_variable():
+    steps, (mean_, dx) = Steps(INFERENCE), map(sp.IndexedBase, ("mean", "dx"))
+    with sp.evaluate(False):
+        minus, plus = -total(dx[i]), total(dx[i])
+    shown = steps.gradient(mean_[0], minus)._repr_latex_()
+    assert shown == r"$$\mathrm{d}\mu = - \sum_{i} \mathrm{d}x_{i}$$"
+    with pytest.raises(StepError, match="dmean"):
+        steps.gradient(mean_[0], plus)
+
+
 def test_the_graph_has_an_edge_for_every_way_from_x():
     found = edges(DERIVATION)
     assert {target for source, target in found if source == "x"} == {"mu", "var", "xhat"}
     assert {source for source, target in found if target == "y"} == {"xhat", "gamma", "beta"}
+
+
+def test_at_inference_one_way_from_x_is_left():
+    assert [target for source, target in edges(INFERENCE) if source == "x"] == ["xhat"]
 
 
 def test_a_table_writes_fractions_and_refuses_what_is_none():

@@ -171,6 +171,36 @@ def test_running_statistics_follow_torchs_over_several_batches(shape, momentum):
     assert_allclose(var, their_var.numpy(), rtol=0, atol=2e-13)
 
 
+def test_a_momentum_of_one_over_t_is_torchs_none_and_the_plain_average():
+    rng, start = np.random.default_rng(4), np.array([7.0, 8.0, 9.0])
+    torchs, (mean, var), batches = (
+        torch.nn.BatchNorm1d(3, momentum=None).double(),
+        (start, start),
+        [],
+    )
+    for t in range(1, 6):
+        batches.append(rng.normal(2.0, 3.0, (6, 3)))
+        mean, var = update_running(mean, var, batches[-1], momentum=1 / t)
+        torchs(torch.tensor(batches[-1]))
+    assert_allclose(mean, np.mean(batches, axis=(0, 1)), rtol=0, atol=1e-13)
+    assert_allclose(mean, torchs.running_mean.numpy(), rtol=0, atol=1e-13)
+    assert_allclose(var, torchs.running_var.numpy(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-5, 1e-1])
+def test_weights_before_batch_norm_get_the_share_of_eps_of_a_slope_along_themselves(eps):
+    rng = np.random.default_rng(5)
+    u, w, dy = (rng.standard_normal(shape) for shape in ((12, 4), (4, 3), (12, 3)))
+    gamma, beta, z = rng.uniform(0.5, 2, 3), rng.standard_normal(3), u @ w
+    _, cache = batch_norm(z, gamma, beta, eps=eps)
+    along = (w * (u.T @ batch_norm_backward(dy, cache)[0])).sum(axis=0)
+    share = eps / (z.var(axis=0) + eps)
+    assert_allclose(
+        along, share * (gamma * dy * cache.standardized.xhat).sum(axis=0), rtol=0, atol=1e-12
+    )
+    assert bool(np.abs(along).max() < 1e-12) is (eps == 0)
+
+
 # The number systems.
 
 

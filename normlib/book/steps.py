@@ -27,6 +27,7 @@ LETTERS = {
     "beta": r"\beta",
     "eps": r"\varepsilon",
     "gamma": r"\gamma",
+    "mean": r"\mu",  # a mean that is given
     "mu": r"\mu",
     "sigma": r"\sigma",
     "var": r"\sigma^{2}",
@@ -183,9 +184,8 @@ class Steps:
         """For every N and every eps: their difference, without abbreviations and adjoints, is 0
         once the sums that define the statistics are replaced by these."""
         difference = (one - other).subs(self.short)
-        for stage in self.derivation.stages:
-            symbol = entry(stage.symbol)
-            difference = instead(difference, adjoint(symbol), self.derivation.adjoints[symbol])
+        for symbol, value in reversed(self.derivation.adjoints.items()):
+            difference = instead(difference, adjoint(symbol), value)
         for stage in reversed(self.derivation.stages):
             if isinstance(stage.symbol, sp.Indexed):
                 difference = instead(difference, stage.symbol, stage.definition)

@@ -16,10 +16,12 @@ from normlib.verify.derivations import (
     VARIANCE,
     Derivation,
     Shapes,
+    Stage,
     beta,
     derive,
     eps,
     gamma,
+    i,
     k,
     x,
     xhat,
@@ -28,26 +30,24 @@ from normlib.verify.numeric import Flat
 from normlib.verify.planted import plant
 
 
+def scaled(j: sp.Symbol) -> sp.Expr:
+    """The output, from the standardized value."""
+    return gamma[0] * xhat[j] + beta[0]
+
+
 def derive_batch_norm() -> Derivation:
     """One channel: N values, one gamma, one beta (Ioffe and Szegedy 2015, Algorithm 1)."""
-
-    def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[0] * xhat[j] + beta[0]
-
     variables = {"x": x[k], "gamma": gamma[0], "beta": beta[0]}
     stages = MEAN, VARIANCE, STANDARDIZED
-    return derive(y, stages, variables, lambda n: ((n, 1), (1,), (1,)))
+    return derive(scaled, stages, variables, lambda n: ((n, 1), (1,), (1,)))
 
 
 def derive_inference() -> Derivation:
     """One channel with given statistics: an affine map (Ioffe and Szegedy 2015, Algorithm 2)."""
     mean, variance = sp.IndexedBase("mean")[0], sp.IndexedBase("var")[0]
-
-    def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[0] * (x[j] - mean) / sp.sqrt(variance + eps) + beta[0]
-
+    standardized = Stage(xhat[i], (x[i] - mean) / sp.sqrt(variance + eps))
     variables = {"x": x[k], "mean": mean, "var": variance, "gamma": gamma[0], "beta": beta[0]}
-    return derive(y, (), variables, lambda n: ((n, 1), (1,), (1,), (1,), (1,)))
+    return derive(scaled, (standardized,), variables, lambda n: ((n, 1), *[(1,)] * 4))
 
 
 def torch_batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Tensor:

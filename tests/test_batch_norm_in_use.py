@@ -1,0 +1,104 @@
+"""What the chapter on batch norm in use does with a network is what it says."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from normlib.experiments import batch_norm_in_use as use
+
+
+@pytest.fixture(scope="module", params=[11, 12])
+def given(request):
+    return use.trained(request.param)
+
+
+def right(given, net, batches=use.ONE_BATCH):
+    return use.accuracy(net, given.digits.x_test, given.digits.labels_test, batches)
+
+
+def state(net):
+    return [tensor.clone() for tensor in net.state_dict().values()]
+
+
+def test_to_be_judged_leaves_a_net_as_it_was(given):
+    net = copy.deepcopy(given.net).train()
+    before = state(net)
+    right(given, net)
+    assert all(map(torch.equal, before, state(net)))
+
+
+def test_batches_of_one_kind_hold_every_row_once_and_one_label_each(given):
+    labels = given.digits.labels_test
+    batches = use.alike(labels, 8)
+    assert sorted(np.concatenate(batches)) == list(range(360))
+    assert all(len(set(labels[rows])) == 1 and 8 <= len(rows) < 16 for rows in batches)
+
+
+def test_answers_among_their_own_kind_are_chance_and_the_mean_is_why(given):
+    batches = use.alike(given.digits.labels_test, 32)
+
+    def by(statistic):
+        return right(given, lambda x: use.with_batch(given.net, statistic, x), batches)
+
+    assert right(given, copy.deepcopy(given.net).train(), batches) < 0.2
+    assert by("mean") < 0.2 and min(by("var"), right(given, given.net, batches)) > 0.9
+
+
+def test_statistics_from_the_training_data_serve_and_others_do_not(given):
+    assert right(given, use.measured(given.net, given.digits.x_train)) > 0.95
+    others = use.elsewhere(given.net, given.digits)
+    assert len(others) == 3 and max(right(given, net) for net in others.values()) < 0.9
+
+
+def test_a_folded_net_has_no_norms_and_answers_the_same(given):
+    folded, x = use.folded(given.net), torch.tensor(given.digits.x_test)
+    assert use.norms(given.net) and not use.norms(folded)
+    assert (folded(x) - given.net(x)).abs().max() < 1e-12
+    assert not {*folded.parameters()} & {*given.net.parameters()}  # to train it is safe
+
+
+def test_frozen_statistics_end_at_rate_1_and_folding_at_rate_3_while_training_mode_goes_on(given):
+    ends = use.tuned(given.net, given.digits, given.order[use.STEPS :], rates=(0.1, 1, 3))
+    assert max(losses[0] for losses in ends.values()) < 0.05
+    assert np.isnan(ends["frozen statistics"][1:]).all()
+    assert ends["folded"][1] < 0.05 and not ends["folded"][2] < 10
+    assert max(ends["training mode"]) < 0.3
+
+
+def test_a_step_of_the_weights_moves_the_folded_ones_by_the_stretch(given):
+    rows, slopes = given.order[0], []
+    net, folded = copy.deepcopy(given.net), use.folded(given.net)
+    for model in (net, folded):
+        slopes.append(torch.tensor(use.accumulated(model, given.digits, rows, parts=1)))
+    norm = use.norms(net)[0]
+    scale = (norm.weight / (norm.running_var + norm.eps).sqrt()).detach()[:, None]
+    assert (scale * slopes[0] - scale**2 * slopes[1]).abs().max() < 1e-12
+    first, second = use.stretch(net)
+    assert abs(first - (scale**2).mean()) < 1e-12 and 5 < first < 7 and second > 1
+
+
+def test_a_long_memory_lags_behind_the_training(given):
+    start, order = given.untrained, given.order[:20]
+    short, long = (use.followed(start, given.digits, order, m)[-1] for m in (0.1, 0.01))
+    assert short > 0.89 and long < 0.85
+
+
+def test_only_with_frozen_statistics_are_gradients_of_parts_those_of_the_whole(given):
+    for mode, same in ((True, False), (False, True)):
+        start = copy.deepcopy(given.net).train(mode)
+        apart = use.unlike_the_whole(start, given.digits, given.order[0], parts=4)
+        assert (apart < 1e-12) is same
+
+
+def test_one_value_for_each_channel_is_refused_and_two_are_not():
+    layer = torch.nn.BatchNorm1d(3)
+    assert use.refused(layer, torch.ones(1, 3)) and not use.refused(layer, torch.ones(2, 3))
+    assert not use.refused(layer, torch.ones(3))  # refused for its shape, which is another error
+    assert not use.refused(layer.eval(), torch.ones(1, 3))
+
+
+def test_a_graph_is_recorded_in_the_mode_that_is_set():
+    layer, x = torch.nn.BatchNorm1d(3), torch.rand(4, 3)
+    assert use.recorded(layer, x) and not use.recorded(layer.eval(), x)
