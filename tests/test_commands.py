@@ -282,7 +282,7 @@ def record(tree, unit, **counts):
 def test_a_failing_build_stays_red_until_it_is_mended(builds):
     for name in ("broken", "broken still"):
         said, _ = builds[name]
-        assert said.returncode != 0 and "no-such-role" in said.stderr
+        assert said.returncode != 0 and "no-such-label" in said.stderr
     assert builds["mended"][0].returncode == 0
 
 

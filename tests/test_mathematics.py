@@ -119,6 +119,7 @@ def book(tmp_path_factory):
     tree = tmp_path_factory.mktemp("book")
     for name in ("_config.yml", "_static", "tools"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
+    shutil.copytree(ROOT / "normlib" / "claims", tree / "normlib" / "claims")
     cells = [
         new_markdown_cell("# Outputs"),
         shown(**{"text/latex": r"$\displaystyle \hat{x}_{k}$"}),
