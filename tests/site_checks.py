@@ -266,8 +266,9 @@ def found_by_search(page, phrase):
         " Search.performSearch(phrase); }",
         phrase,
     )
-    # The summary changes from "Searching…" to the number of pages found.
+    # The line of the summary is empty until all pages are listed; the words of a page that was
+    # found may stand above it long before.
     page.wait_for_function(
-        "() => /found|did not match/.test(document.querySelector('#search-results')?.innerText)"
+        "() => document.querySelector('#search-results .search-summary')?.innerText"
     )
     return page.evaluate("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")
