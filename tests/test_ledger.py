@@ -1,6 +1,7 @@
 """No verdict is published that a cell did not reach, and no decision agrees with everything."""
 
 import re
+import tomllib
 from collections import Counter
 from html import escape
 
@@ -23,6 +24,7 @@ from normlib.claims import (
     UNDECIDED,
     VERDICTS,
     Errata,
+    Interval,
     Ledger,
     LedgerError,
     Lines,
@@ -45,6 +47,7 @@ def positive(x):
     return x > 0
 
 
+READER = '\nobjection = "o"\nanswer = "w"'
 DECIDED = 'claim = "a"\nevidence = "proof"\npage = "p"\nverdict = '
 ENTRY = {
     HOLDS: DECIDED + '"holds"',
@@ -55,19 +58,19 @@ ENTRY = {
     UNDECIDED: DECIDED + '"not decided here"\ntried = "t"',
 }
 EXPERIMENTAL = ENTRY[HOLDS].replace("proof", "experiment")
-RUN = '\nsetup = "0a1b2c3"\nseeds = [1, 2]'
+RUN = '\nsetup = "0a1b2c3"\ntrial = "noise.HEAVY"'
 SLIP = 'at = { lines = [[8, 10]] }\nwrong = "w"\nright = "r"\nmatters = "m"'
 
 
 def document(*entries, number="000-01", at="{ lines = [[1, 1]] }", slips=()):
     """The file of a document with these claims and slips."""
-    claims = [f'[[claim]]\nid = "{number}"\nat.000 = {at}\n{entry}' for entry in entries]
+    claims = [f'[[claim]]\nid = "{number}"\nat.000 = {at}\n{entry}{READER}' for entry in entries]
     slips = [f'[[slip]]\nid = "slip-000-1"\n{slip}' for slip in slips]
     return "\n\n".join(['title = "Notes"', *claims, *slips])
 
 
-def read(*entries, carried=(), **more):
-    return ledger.read({"000": document(*entries, **more)}, carried)
+def read(*entries, lacking=(), **more):
+    return ledger.read({"000": document(*entries, **more)}, {"000-01": lacking})
 
 
 @pytest.fixture
@@ -88,10 +91,12 @@ def test_each_verdict_is_reached_from_its_measurements():
     assert verdict(positive, given=-1, planted=1) == FALSE
     assert verdict(positive, given=1, planted=-1, beyond=-2) == LIMIT
     assert verdict(positive, inside=np.float64(1), outside=np.float64(-1)) == CONDITIONS
-    assert verdict(positive, interval=(-1, 1)) == UNDECIDED
-    assert verdict(lambda effect: effect < 0, interval=np.array([-1.0, 1.0])) == UNDECIDED
+    assert verdict(positive, given=WIDE, planted=-1) == UNDECIDED
+    assert verdict(positive, given=Interval(1, 2, 3), planted=-1) == HOLDS
+    assert verdict(positive, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
 
 
+WIDE = Interval(-1, 0.5, 2)  # contains both answers
 ALIKE = [
     measured
     for value in (1, -1)
@@ -99,7 +104,7 @@ ALIKE = [
         {"given": value, "planted": value},
         {"given": value, "planted": value, "beyond": -value},
         {"inside": value, "outside": value},
-        {"interval": (value, value)},
+        {"given": WIDE, "planted": WIDE},
     )
 ]
 
@@ -113,11 +118,6 @@ def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothin
 def test_a_judgement_that_ignores_what_was_measured_decides_nothing():
     with pytest.raises(LedgerError, match="decides nothing"):
         verdict(lambda _: True, given=1, planted=-1)
-
-
-def test_an_interval_with_one_answer_throughout_is_decided_and_says_how_to_put_it():
-    with pytest.raises(LedgerError, match=r"low and high.*use given= and planted="):
-        verdict(positive, interval=(0.1, 0.2))
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,12 @@ def test_answers_that_amount_to_no_verdict_are_told_one_by_one(measured, answers
         ({"given": True, "planted": False}, "let the function judge"),
         ({"given": np.bool_(True), "planted": 1}, "let the function judge"),
         ({"given": 1, "planted": -1, "beyond": False}, "let the function judge"),
-        ({"interval": (False, True)}, "let the function judge"),
         ({"given": np.ones(2), "planted": -np.ones(2)}, "expected True or False"),
         ({"given": 1}, "choose one of these"),
         ({"given": 1, "outside": -1}, "choose one of these"),
         ({"given": 1, "beyond": -1}, "choose one of these"),
         ({"inside": 1, "outside": -1, "beyond": -1}, "choose one of these"),
-        ({"given": 1, "planted": -1, "interval": (-1, 1)}, "choose one of these"),
         ({}, "choose one of these"),
-        ({"interval": 0.5}, "two finite numbers"),
-        ({"interval": (-1, 0, 1)}, "two finite numbers"),
-        ({"interval": (1, -1)}, "two finite numbers"),
-        ({"interval": (-np.inf, np.inf)}, "two finite numbers"),
-        ({"interval": (-1, np.nan)}, "two finite numbers"),
     ],
 )
 def test_a_call_that_measures_nothing_is_refused(measured, message):
@@ -164,7 +157,7 @@ DECIDING = {
     "000-1": {"inside": 1, "outside": -1},
     "000-2": {"given": -1, "planted": 1},
     "000-4": {"given": 1, "planted": -1, "beyond": -2},
-    "000-5": {"interval": (-1, 1)},
+    "000-5": {"given": WIDE, "planted": -1},
 }
 
 
@@ -181,7 +174,7 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
-@pytest.mark.parametrize("name", [n for n, measured in DECIDING.items() if len(measured) > 1])
+@pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
     (one, first), (other, second), *rest = DECIDING[name].items()
     with pytest.raises(LedgerError, match="correct the entry, or the judgement"):
@@ -231,7 +224,7 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
         (document(ENTRY[HOLDS].replace("holds", "is true")), "verdict: expected one of"),
         (document(ENTRY[HOLDS].replace("proof", "faith")), "evidence: expected one of"),
         (document(ENTRY[OPEN] + '\nevidence = "proof"'), "remove evidence"),
-        (document(ENTRY[HOLDS] + RUN), "remove seeds, setup"),
+        (document(ENTRY[HOLDS] + RUN), "remove setup, trial"),
         (document(ENTRY[HOLDS], number="001-01"), "expected id = .000-…., got '001-01'"),
         (document(ENTRY[HOLDS]).replace("at.000", "at.009"), "expected at.000 first"),
         (document(ENTRY[HOLDS] + '\nat.b2 = { text = "read" }'), "claim 000-01: .*mend at.b2"),
@@ -265,7 +258,7 @@ def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text
     ],
 )
 def test_a_passage_of_a_paper_says_how_it_was_found(passage, message):
-    entry = f'[[claim]]\nid = "b2-1"\nat.b2 = {passage}\n{ENTRY[HOLDS]}'
+    entry = f'[[claim]]\nid = "b2-1"\nat.b2 = {passage}\n{ENTRY[HOLDS]}{READER}'
     with pytest.raises(ValueError, match=rf"b2\.toml, claim b2-1, at\.b2.*{message}"):
         ledger.read({"b2": f'title = "B"\n\n{entry}'})
 
@@ -273,38 +266,71 @@ def test_a_passage_of_a_paper_says_how_it_was_found(passage, message):
 # Experiments name their set-up and their seeds.
 
 
-def test_an_experiment_names_its_setup_and_its_seeds():
+def test_an_experiment_names_its_setup_and_its_trial():
     (claim,) = read(EXPERIMENTAL + RUN).claims.values()
-    assert (claim.evidence, claim.setup, claim.seeds) == (EXPERIMENT, "0a1b2c3", (1, 2))
+    assert (claim.evidence, claim.setup, claim.trial) == (EXPERIMENT, "0a1b2c3", "noise.HEAVY")
 
 
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("", "add seeds, setup"),
-        ('\nsetup = "0a1b2c3"', "add seeds"),
+        ("", "add setup, trial"),
+        ('\nsetup = "0a1b2c3"', "add trial"),
         (RUN.replace("0a1b2c3", "later"), "setup = a commit"),
-        (RUN.replace("[1, 2]", "[]"), "fill in seeds"),
-        (RUN.replace("[1, 2]", "[1, 1]"), "name each deciding seed once"),
-        (RUN.replace("[1, 2]", '["1"]'), "different whole numbers"),
+        (RUN.replace("noise.HEAVY", "heavy noise"), "name a Trial of normlib/experiments"),
     ],
 )
-def test_an_experiment_without_setup_or_seeds_is_refused(run, message):
-    with pytest.raises(ValueError, match=f"claim 000-01: expected .*{message}"):
+def test_an_experiment_without_setup_or_trial_is_refused(run, message):
+    with pytest.raises(ValueError, match=f"claim 000-01.*: expected .*{message}"):
         read(EXPERIMENTAL + run)
 
 
-def test_an_experiment_carried_over_may_lack_both_and_no_other_may():
-    assert not read(EXPERIMENTAL, carried=["000-01"]).claims["000-01"].seeds
-    with pytest.raises(ValueError, match="add seeds, setup"):
-        read(EXPERIMENTAL, carried=["000-02"])
+def test_an_entry_that_no_second_reader_has_read_is_refused():
+    with pytest.raises(ValueError, match="add answer, objection"):
+        ledger.read({"000": document(ENTRY[HOLDS]).replace(READER, "")})
 
 
-def test_only_experiments_that_lack_their_seeds_are_on_the_list_of_those():
-    unseeded = {
-        c.id for c in ledger.register().claims.values() if c.evidence == EXPERIMENT and not c.seeds
+def test_an_entry_carried_over_may_lack_what_it_is_listed_for_and_nothing_else():
+    assert not read(EXPERIMENTAL, lacking=["setup", "trial"]).claims["000-01"].trial
+    with pytest.raises(ValueError, match="add trial"):
+        read(EXPERIMENTAL, lacking=["setup"])
+
+
+def test_only_what_lacks_something_is_on_the_lists_of_that():
+    found = ledger.register().claims.values()
+    untried = {c.id for c in found if c.evidence == EXPERIMENT and not c.trial}
+    assert set(addresses.listed("experiments-without-seeds.txt")) == untried
+    assert set(addresses.listed("unread.txt")) == {c.id for c in found if not c.answer}
+
+
+# A verdict that changed says why.
+
+
+def unexplained(earlier, claims):
+    """The claims that once had another verdict, and do not say why they have this one."""
+    old = {
+        (c["id"], c["verdict"]) for text in earlier for c in tomllib.loads(text).get("claim", ())
     }
-    assert set(addresses.listed("experiments-without-seeds.txt")) == unseeded
+    now = {c.id: c for c in claims.values()}
+    return sorted({id for id, was in old if id in now and was != now[id].verdict} - explained(now))
+
+
+def explained(claims):
+    return {claim.id for claim in claims.values() if claim.changed}
+
+
+def test_every_verdict_that_was_once_another_says_why_it_changed():
+    claims = ledger.register().claims
+    texts = [t for path in (FOLDER / "register").iterdir() for t in ledger_checks.committed(path)]
+    if not texts:
+        pytest.skip("no earlier version to compare with: there is no git history here")
+    assert unexplained(texts, claims) == []
+
+
+def test_a_verdict_that_changed_without_a_reason_is_seen():
+    (old,), (new,) = ([document(ENTRY[verdict])] for verdict in (HOLDS, CONDITIONS))
+    assert unexplained([old], ledger.read({"000": new}).claims) == ["000-01"]
+    assert unexplained([old, new], ledger.read({"000": new + '\nchanged = "c"'}).claims) == []
 
 
 # Addresses stay good.
@@ -361,7 +387,7 @@ def test_a_card_that_is_not_listed_and_one_that_leads_nowhere_are_reported(claim
     assert not lost_cards([*cards, "old.html#claim-000-99"], claims, {"000-99": ["000-0"]})
 
 
-GROWS, SHRINKS = ("published.txt", "cards.txt"), ("experiments-without-seeds.txt",)
+GROWS, SHRINKS = ("published.txt", "cards.txt"), ("experiments-without-seeds.txt", "unread.txt")
 
 
 def changed_against_the_rule(name, earlier, now):
@@ -370,7 +396,7 @@ def changed_against_the_rule(name, earlier, now):
 
 
 @pytest.mark.parametrize("name", [*GROWS, *SHRINKS])
-def test_no_address_is_ever_taken_off_the_list_and_no_experiment_without_seeds_added(name):
+def test_no_address_is_ever_taken_off_the_list_and_no_entry_that_lacks_something_added(name):
     versions = ledger_checks.committed(FOLDER / name)
     if not versions:
         pytest.skip("no earlier version to compare with: there is no git history here")
@@ -491,7 +517,8 @@ def page(source, shown='id="claim-000-0"'):
 
 
 GOOD = 'found = f(x)\ndecide("000-0", positive, given=found, planted=f(-x))'
-INTERVAL = 'decide("000-0", positive, interval=(f(x), f(-x)))'
+INTERVAL = GOOD.replace("given=found", "given=interval(f(x))")
+TYPED = GOOD.replace("given=found", "given=interval([low, 1.5])")
 
 
 def reported(claims, source, shown='id="claim-000-0"', name="p"):
@@ -518,8 +545,8 @@ def test_a_page_that_decides_its_claim_has_no_problems(claims, source):
         ({"source": GOOD.replace("f(-x)", "(0, 'a')")}, "planted is written down"),
         ({"source": GOOD.replace("f(x)", "0.25")}, "given is written down"),
         ({"source": GOOD.replace("f(-x))", "f(-x), beyond=-2)")}, "beyond is written down"),
-        ({"source": INTERVAL.replace("(f(x), f(-x))", "(-1, 1)")}, "interval is written down"),
-        ({"source": f"low = -1\n{INTERVAL}".replace("(f(x), f(-x))", "(low, 1)")}, "interval is"),
+        ({"source": TYPED.replace("low", "-1")}, "given is written down"),
+        ({"source": f"low = -1\n{TYPED}"}, "given is written down"),
     ],
 )
 def test_a_page_and_a_register_that_differ_are_reported(claims, change, message):

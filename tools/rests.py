@@ -28,6 +28,7 @@ IMPORTED_FROM = ("", "tools/", "tests/")  # where a top-level module may lie
 # A file that uses one of these may import any module of its own package.
 DISCOVERING = {"import_module", "iter_modules", "walk_packages", "__import__", "run_path"}
 CLAIMS = "normlib.claims"  # the package of the register and of `decide`
+OF_ONE_ENTRY = {"decide", "interval", "Interval"}  # what a page may use of it without reading more
 CASES = "tests/test_report.py"  # examines every layer, by this test:
 CASE_TEST = f"{CASES}::test_every_layer_passes_every_witness_and_every_planted_error_is_caught"
 PROJECT = "tests/project.py"  # hands the files of the project to whoever imports it
@@ -248,7 +249,7 @@ def decided_by(tree: Tree, files: Iterable[str]) -> set[str | None]:
         whole = {f"{base}.{name}".rstrip(".") for base, name in pairs}
         used = {n.rsplit(".", 1)[1] for n in whole if n == CLAIMS or n.startswith(f"{CLAIMS}.")}
         ids |= found.decided if used else set()
-        ids |= {None} if used - {"decide"} else set()
+        ids |= {None} if used - OF_ONE_ENTRY else set()
     return ids
 
 

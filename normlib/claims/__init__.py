@@ -21,4 +21,5 @@ from normlib.claims.entries import (
     read,
     register,
 )
+from normlib.claims.intervals import Interval, interval
 from normlib.claims.tables import Errata, Ledger, Said, Slips

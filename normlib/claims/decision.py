@@ -20,13 +20,19 @@ from normlib.claims.entries import (
     Claim,
     register,
 )
+from normlib.claims.intervals import Interval
 
 # What a judgement is put to, and what its answers there amount to. The first two answers differ.
+# None is the answer to an interval that contains both.
 OUTCOMES = {
-    ("given", "planted"): {(True, False): HOLDS, (False, True): FALSE},
+    ("given", "planted"): {
+        (True, False): HOLDS,
+        (False, True): FALSE,
+        (None, True): UNDECIDED,
+        (None, False): UNDECIDED,
+    },
     ("given", "planted", "beyond"): {(True, False, False): LIMIT},
     ("inside", "outside"): {(True, False): CONDITIONS},
-    ("low", "high"): {(True, False): UNDECIDED, (False, True): UNDECIDED},
 }
 
 
@@ -34,19 +40,11 @@ class LedgerError(AssertionError):
     """What a page computed is not what the register says."""
 
 
-def ends(interval: Any) -> dict[str, float]:
-    """The ends of an interval; an infinite one would leave everything undecided."""
-    low, high = interval if np.shape(interval) == (2,) else (np.nan, np.nan)
-    if not (np.isfinite([low, high]).all() and low <= high):
-        raise ValueError(
-            f"interval: expected two finite numbers, the lower one first, got {interval!r}; try "
-            f"the ends of a confidence interval of the effect"
-        )
-    return {"low": low, "high": high}
-
-
-def answer(holds: Callable[[Any], bool], name: str, value: Any) -> bool:
-    """What the judgement says of one measurement."""
+def answer(holds: Callable[[Any], bool], name: str, value: Any) -> bool | None:
+    """What the judgement says of one measurement; None if an interval contains both answers."""
+    if isinstance(value, Interval):
+        low, high = (answer(holds, name, float(end)) for end in (value.low, value.high))
+        return low if low == high else None
     if isinstance(value, bool | np.bool_):
         raise ValueError(
             f"{name}: expected what was measured, got {value}; let the function judge it"
@@ -66,19 +64,17 @@ def verdict(holds: Callable[[Any], bool], **measured: Any) -> str:
     Errors: ValueError for other arguments than those of `decide`, or a judgement given as one;
     LedgerError if the judgement says the same of the first two cases.
     """
-    cases = ends(measured["interval"]) if set(measured) == {"interval"} else measured
-    kind = next((names for names in OUTCOMES if set(names) == set(cases)), None)
+    kind = next((names for names in OUTCOMES if set(names) == set(measured)), None)
     if kind is None:
         raise ValueError(
             f"decide: expected given= and planted= (and beyond= for a limit), or inside= and "
-            f"outside=, or interval=, got {sorted(measured)}; choose one of these"
+            f"outside=, got {sorted(measured)}; choose one of these"
         )
-    said = tuple(answer(holds, name, cases[name]) for name in kind)
+    said = tuple(answer(holds, name, measured[name]) for name in kind)
     if said[0] == said[1]:
         raise LedgerError(
             f"{kind[0]} and {kind[1]}: expected different answers of the judgement, got "
-            f"{said[0]} twice, so it decides nothing; "
-            + ("use given= and planted=" if "low" in kind else "try another planted case")
+            f"{said[0]} twice, so it decides nothing; try another planted case"
         )
     answers = ", ".join(f"{name} {value}" for name, value in zip(kind, said, strict=True))
     return OUTCOMES[kind].get(said, f"no verdict, but {answers}")
@@ -101,8 +97,19 @@ class Decision(NamedTuple):
         return (
             f'<div class="decision" id="claim-{c.id}"><a href="{ledger}#{c.id}">{c.id}</a> '
             f"<cite>{escape(places(c))}</cite>: <q>{escape(c.claim)}</q> "
-            f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>{remark}</div>'
+            f'<strong data-verdict="{c.verdict}">{c.verdict}</strong>{remark}{second(c)}</div>'
         )
+
+
+def second(c: Claim) -> str:
+    """What a second reader objected, and the answer, folded."""
+    if not c.objection:
+        return ""
+    objection, answer = escape(c.objection), escape(c.answer)
+    return (
+        f"<details><summary>A second reader</summary><p>Objection: {objection}</p>"
+        f"<p>Answer: {answer}</p></details>"
+    )
 
 
 def places(claim: Claim) -> str:
@@ -116,14 +123,15 @@ def decide(id: str, holds: Callable[[Any], bool], **measured: Any) -> Decision:
     verdict = "holds" if holds(given), "does not hold" if not; planted= has to change the answer
     verdict = "holds, with a limit" if holds(given), and neither holds(planted) nor holds(beyond)
     verdict = "holds under conditions" if holds(inside) and not holds(outside)
-    verdict = "not decided here" if holds(low) and holds(high) differ, for interval=(low, high)
+    verdict = "not decided here" if given is an interval with holds(low) and holds(high) different
 
     `holds` is the claim as a judgement: it looks at a measurement and returns True or False.
     `given` is what the claim is about, and `planted` the same with an error in it, or a case made
     to be different, on which the answer must change. `beyond` is a case outside the scope of the
-    claim. A claim that needs conditions is judged `inside` and `outside` of them. `interval` is
-    where the effect lies; if it contains both answers, nothing is decided.
-    Shapes: anything that `holds` takes, except a judgement itself; an interval is two numbers.
+    claim. A claim that needs conditions is judged `inside` and `outside` of them. What an
+    experiment found is handed over as the `interval` of its effect: the judgement is then put to
+    both ends, and must say the same of them.
+    Shapes: anything that `holds` takes, except a judgement itself.
     Errors: LedgerError if the verdict is not the register's, or the judgement does not tell the
     first two cases apart; ValueError for an unknown claim, or other arguments than these.
     Source: chapter "Ledger of claims".

@@ -13,6 +13,9 @@ that several sources make stands in the file of the first, and names the others.
     conditions = "…"  # the remark that the verdict asks for, see REMARKS
     evidence = "computation"  # not for what is not checkable here, which has no page either
     page = "claims/weight-normalization"  # the notebook that decides it, seen from chapters/
+    objection = "…"  # what a second reader brought forward against the entry or its cell
+    answer = "…"  # and what was made of it
+    changed = "…"  # if it once had another verdict: which, and why it has this one now
 
     [[slip]]  # a misprint, which nobody would claim
     id = "slip-003-1"
@@ -27,18 +30,20 @@ then say; "unconfirmed" if the passage was taken from a transcription or from me
 evidence: "proof", algebra on symbols, for all their values; "computation", numbers that come to
 the same verdict with any seed, such as an identity, a count or a counterexample; "experiment",
 all that rests on what was drawn: trained networks, random networks, samples. An experiment also
-names the commit of its set-up, made before the deciding runs, and the seeds of these runs:
+names the commit of its set-up, made before the deciding runs, and the trial in
+normlib/experiments, which has their seeds and the effect that would matter:
 
     setup = "0a1b2c3"
-    seeds = [100, 101, 102]
+    trial = "covariate_shift.SHAPE"
 """
 
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
 from normlib.claims.addresses import listed
@@ -58,6 +63,10 @@ VERDICTS = tuple(REMARKS)
 EVIDENCE = PROOF, COMPUTATION, EXPERIMENT = "proof", "computation", "experiment"
 TEXTS = READ, TRANSCRIBED, UNCONFIRMED = "read", "transcribed", "unconfirmed"
 FOLDER = "normlib/claims/register"
+READER = ("objection", "answer")
+TEXTS_OF_CLAIM = ("matters", "evidence", "setup", "trial", "page", *READER, "changed")
+# What entries of before these rules may still lack, and the list of their ids.
+CARRIED = {"experiments-without-seeds.txt": ("setup", "trial"), "unread.txt": READER}
 
 
 class Lines(NamedTuple):
@@ -95,8 +104,11 @@ class Claim(NamedTuple):
     matters: str  # for what does not hold
     evidence: str  # empty for what is not checkable here
     setup: str  # of an experiment: the commit that holds its set-up
-    seeds: tuple[int, ...]
+    trial: str  # and its name in normlib/experiments
     page: str  # the notebook that decides it, seen from chapters/
+    objection: str  # of a second reader
+    answer: str  # to the objection
+    changed: str  # from which other verdict, and why
 
     @property
     def card(self) -> str:
@@ -179,37 +191,38 @@ def check_id(where: str, entry: dict, prefix: str) -> None:
 
 
 def check_run(where: str, entry: dict) -> None:
-    """Refuse an experiment whose set-up cannot be found, or that does not name its seeds."""
-    setup, seeds = entry.get("setup"), entry.get("seeds", ())
-    if not re.fullmatch(r"[0-9a-f]{7,40}", str(setup)):
+    """Refuse an experiment whose set-up cannot be found."""
+    setup, trial = str(entry.get("setup")), str(entry.get("trial"))
+    if not re.fullmatch(r"[0-9a-f]{7,40}", setup):
         refuse(where, "setup = a commit", repr(setup), "name the commit that holds the set-up")
-    if {*map(type, seeds)} != {int} or len(set(seeds)) < len(seeds):
-        refuse(where, "seeds = different whole numbers", seeds, "name each deciding seed once")
+    if not re.fullmatch(r"\w+\.[A-Z_0-9]+", trial):
+        refuse(where, 'trial = "module.NAME"', repr(trial), "name a Trial of normlib/experiments")
 
 
-def check_claim(where: str, entry: dict, carried: bool) -> None:
+def check_claim(where: str, entry: dict, carried: Collection[str]) -> None:
     check_choice(f"{where}, verdict", entry.get("verdict"), VERDICTS)
     needed = {"id", "at", "claim", "verdict", *REMARKS[entry["verdict"]]}
     if entry["verdict"] != OPEN:
         needed |= {"evidence", "page"}
         check_choice(f"{where}, evidence", entry.get("evidence"), EVIDENCE)
-    run = {"setup", "seeds"} if entry.get("evidence") == EXPERIMENT else set()
-    check_keys(where, entry, needed if carried else needed | run, run)
+    run = {"setup", "trial"} if entry.get("evidence") == EXPERIMENT else set()
+    later = {*run, *READER}
+    check_keys(where, entry, needed | (later - {*carried}), later | {"changed"})
     if run & entry.keys():
         check_run(where, entry)
 
 
-def claim_of(source: str, entry: dict, carried: Collection[str]) -> Claim:
+def claim_of(source: str, entry: dict, carried: Mapping[str, Collection[str]]) -> Claim:
+    """One entry; `carried` names what an entry may lack: those keys may be absent."""
     check_id(f"{source}.toml, a claim", entry, source)
     where = f"{source}.toml, claim {entry['id']}"
-    check_claim(where, entry, entry["id"] in carried)
+    check_claim(where, entry, carried.get(entry["id"], ()))
     at = {key: place(f"{where}, at.{key}", key, found) for key, found in entry["at"].items()}
     if next(iter(at)) != source:
         refuse(where, f"at.{source} first", [*at], f"begin with at.{source}")
     remark = next((entry[key] for key in REMARKS[entry["verdict"]]), "")
-    texts = {key: entry.get(key, "") for key in ("matters", "evidence", "setup", "page")}
-    stated = entry["id"], at, entry["claim"], entry["verdict"], remark
-    return Claim(*stated, **texts, seeds=tuple(entry.get("seeds", ())))
+    texts = {key: entry.get(key, "") for key in TEXTS_OF_CLAIM}
+    return Claim(entry["id"], at, entry["claim"], entry["verdict"], remark, **texts)
 
 
 def slip_of(source: str, entry: dict) -> Slip:
@@ -241,10 +254,12 @@ def by_id(entries: list) -> dict:
     return {entry.id: entry for entry in entries}
 
 
-def read(texts: dict[str, str], carried: Collection[str] = ()) -> Register:
+def read(
+    texts: dict[str, str], carried: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> Register:
     """Return the register that is written in these texts, one for each source.
 
-    The experiments named in `carried` may lack their set-up and seeds.
+    `carried` names entries, and for each the keys that it may lack.
     Errors: ValueError for an entry that is not whole, naming it and what it lacks.
     """
     tables = {source: parsed(source, text) for source, text in texts.items()}
@@ -260,8 +275,17 @@ def read(texts: dict[str, str], carried: Collection[str] = ()) -> Register:
     return Register(titles, by_id(claims), by_id(slips))
 
 
+def carried() -> dict[str, set[str]]:
+    """What each entry may still lack."""
+    found: dict[str, set[str]] = {}
+    for name, keys in CARRIED.items():
+        for id in listed(name):
+            found.setdefault(id, set()).update(keys)
+    return found
+
+
 @cache
 def register() -> Register:
     folder = files("normlib.claims").joinpath("register")
     texts = {p.name.removesuffix(".toml"): p.read_text(encoding="utf-8") for p in folder.iterdir()}
-    return read(dict(sorted(texts.items())), listed("experiments-without-seeds.txt"))
+    return read(dict(sorted(texts.items())), carried())

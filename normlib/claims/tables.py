@@ -48,10 +48,11 @@ class Ledger:
         return "\n".join([claims, listing("errata", RETIRED, old)]) if old else claims
 
     def row(self, c: Claim) -> Markup:
-        remark = [element("span", c.remark, class_="remark")] if c.remark else []
+        notes = filter(None, [c.remark, c.changed])
+        remarks = [element("span", note, class_="remark") for note in notes]
         cells = (
             link(c.id),
-            [c.claim, *remark, element("cite", self.cited(c))],
+            [c.claim, *remarks, element("cite", self.cited(c))],
             element("strong", c.verdict, data_verdict=c.verdict),
             self.decided_in(c),
         )

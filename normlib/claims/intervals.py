@@ -1,0 +1,37 @@
+"""What an experiment found: the mean of its effect over the seeds, and where that mean lies."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """An effect and the ends of its interval."""
+
+    low: float
+    mean: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def interval(effects: Sequence[float]) -> Interval:
+    """The 95 % interval of a mean, by Student's t.
+
+    ends = mean ± t · s / √n, with n − 1 degrees of freedom and the unbiased deviation s
+    Shapes: effects (n,), one for each seed, n at least 2.
+    Errors: ValueError for fewer, or for one that is not finite: a run that diverged is no number.
+    Source: Student 1908; chapter "Ledger of claims".
+    """
+    found = np.asarray(effects, dtype=float)
+    if found.ndim != 1 or len(found) < 2 or not np.isfinite(found).all():
+        raise ValueError(
+            f"interval: expected a finite effect for each of two seeds or more, got {effects!r}; "
+            f"try one number a seed, and count the runs that diverged instead"
+        )
+    half = stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
+    mean = found.mean()
+    return Interval(float(mean - half), float(mean), float(mean + half))
