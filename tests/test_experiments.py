@@ -17,7 +17,7 @@ from normlib.layers import batch_norm, batch_norm_backward, layer_norm, layer_no
 
 SEEDS = (0, 1, 2)
 RATE = 0.5
-GENERAL = {"cifar", "data", "deep", "networks", "training"}  # cifar serves a command
+GENERAL = {"cifar", "data", "deep", "networks", "training", "trials"}  # cifar serves a command
 PAIRS = {
     "batch norm": (batch_norm, batch_norm_backward),
     "layer norm": (layer_norm, layer_norm_backward),

@@ -1,0 +1,64 @@
+"""The networks of the page on evaluation are judged as they are, and left as they were."""
+
+import copy
+
+import numpy as np
+import torch
+
+from normlib.experiments import evaluation_gap as evaluation
+
+TRAIN, TEST = evaluation.digits()
+
+
+def quick(**options):
+    order = evaluation.order(0, steps=20)
+    return evaluation.fit(evaluation.network(0, **options), TRAIN, order, rate=0.1)
+
+
+def test_accuracies_and_new_statistics_leave_a_network_as_it_was():
+    net = quick()
+    before = copy.deepcopy(net.state_dict())
+    evaluation.accuracy(net, TRAIN, by_batches=True)
+    evaluation.reestimated(net, TRAIN[0])
+    after = net.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_new_statistics_are_those_of_the_data_whatever_stood_there():
+    net = quick()
+    spoilt = copy.deepcopy(net)
+    for norm in evaluation.norms(spoilt):
+        norm.running_mean += 100
+    fresh = [evaluation.norms(evaluation.reestimated(n, TRAIN[0])) for n in (net, spoilt)]
+    first, other = (norms[0].running_mean for norms in fresh)
+    assert torch.equal(first, other)
+    exact = net[0](TRAIN[0][:1408]).mean(dim=0)  # eleven whole batches of 128
+    assert (first - exact).abs().max() < 0.05
+
+
+def test_batch_statistics_do_not_see_what_is_stored():
+    net = quick()
+    read = evaluation.accuracy(net, TRAIN, by_batches=True)
+    for norm in evaluation.norms(net):
+        norm.running_mean += 100
+    assert evaluation.accuracy(net, TRAIN, by_batches=True) == read
+    assert evaluation.accuracy(net, TRAIN) < read - 20
+
+
+def test_accumulated_parts_are_one_step_with_the_mean_gradient():
+    net = evaluation.network(0).double()
+    for module in evaluation.norms(net):
+        module.eval()  # so that parts do not differ from the whole
+    x, labels = TRAIN[0].double(), TRAIN[1]
+    whole, parts = copy.deepcopy(net), copy.deepcopy(net)
+    for made, count in ((whole, 1), (parts, 4)):
+        made.train = lambda *_, made=made: made  # keep the norms as they are
+        evaluation.fit(made, (x, labels), [np.arange(64)], parts=count)
+    pairs = zip(whole.parameters(), parts.parameters(), strict=True)
+    assert all(torch.allclose(one, other, atol=1e-12) for one, other in pairs)
+    assert not torch.equal(whole[0].weight, net[0].weight)
+
+
+def test_averaged_weights_are_the_mean_of_the_last_steps():
+    losses = [evaluation.accuracy(evaluation.averaged(0, TRAIN), TRAIN, by_batches=True)]
+    assert losses[0] > 95
