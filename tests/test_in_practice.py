@@ -26,12 +26,13 @@ def test_asking_a_layer_leaves_its_statistics():
     assert (norm.running_mean == 0).all() and norm.weight.dtype == torch.float32
 
 
-def test_every_parameter_is_in_one_group_and_no_vector_decays():
-    net = in_practice.network()
-    groups = in_practice.decay_groups(net, 0.1)
-    assert sum(len(group["params"]) for group in groups) == len([*net.parameters()])
-    decayed = {p.ndim for group in groups if group["weight_decay"] for p in group["params"]}
-    assert decayed == {2}
+def test_every_parameter_is_in_one_group_and_no_bias_and_no_norm_decays():
+    image = nn.LayerNorm((6, 5, 3))  # γ has three axes
+    net = nn.Sequential(in_practice.network(), image, nn.GroupNorm(2, 6), nn.InstanceNorm2d(6))
+    decayed, spared = (group["params"] for group in in_practice.decay_groups(net, 0.1))
+    assert len(decayed) + len(spared) == len([*net.parameters()])
+    assert [p.ndim for p in decayed] == [2, 2, 2]
+    assert any(p is image.weight for p in spared)
 
 
 def test_padding_is_left_out_of_the_statistics_and_of_the_averages():

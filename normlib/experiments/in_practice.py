@@ -49,13 +49,19 @@ def moved(names: list[str], factor: float = 0.9, **options) -> float:
     return float((net(inputs()) - before).norm() / before.norm())
 
 
+NORMS = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
+
+
 def decay_groups(net: nn.Module, decay: float) -> list[dict]:
-    """Matrices and kernels with weight decay; γ, β and biases, all vectors, without."""
-    matrices = [p for p in net.parameters() if p.ndim > 1]
-    vectors = [p for p in net.parameters() if p.ndim <= 1]
+    """All weights with weight decay; biases, and whatever belongs to a norm, without."""
+    weights, spared = [], []
+    for module in net.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            free = isinstance(module, NORMS) or name == "bias"
+            (spared if free else weights).append(parameter)
     return [
-        {"params": matrices, "weight_decay": decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": weights, "weight_decay": decay},
+        {"params": spared, "weight_decay": 0.0},
     ]
 
 
