@@ -3,14 +3,25 @@
 from collections.abc import Iterable
 
 from normlib.claims.addresses import retired
-from normlib.claims.entries import CONDITIONS, FALSE, VERDICTS, Claim, Slip, register
+from normlib.claims.entries import CONDITIONS, FALSE, LIMIT, VERDICTS, Claim, Slip, register
 from normlib.html import Markup, element, row, table
 
 CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
 SLIPS = ("slip", "where", "wrong", "right", "why it matters")
 RETIRED = ("old address", "new address")
-WRONG = ("where", "wrong", "right", "why it matters", "entry")
-BROAD = ("where", "what is said", "when it holds", "entry")
+SLIP = "slip of the pen"
+HEADINGS = {
+    FALSE: "Does not hold:",
+    CONDITIONS: "Misleads without a condition:",
+    LIMIT: "Holds as it is meant; where it ends:",
+    SLIP: "Slips of the pen:",
+}
+COLUMNS = {
+    FALSE: ("where", "what is said", "what holds", "why it matters", "entry"),
+    CONDITIONS: ("where", "what is said", "when it holds", "entry"),
+    LIMIT: ("where", "what is said", "the limit", "entry"),
+    SLIP: ("where", "wrong", "right", "why it matters", "entry"),
+}
 
 
 def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Markup:
@@ -91,27 +102,39 @@ class Slips:
 
 
 class Errata:
-    """What is wrong in one document, why it matters, and what is said there too broadly."""
+    """What of one document does not hold, what misleads, where a limit lies, and its misprints.
+
+    Each part is a table of its own, in the order of the lines; a document may lack some.
+    """
 
     def __init__(self, source: str):
         _, claims, slips = register()
         own = [(c.at[source], c) for c in claims.values() if source in c.at]
-        false = [(at, c.claim, c.remark, c.matters, c.id) for at, c in own if c.verdict == FALSE]
+        rows = {v: [(at, c) for at, c in own if c.verdict == v] for v in (FALSE, CONDITIONS, LIMIT)}
         misprints = [s for s in slips.values() if s.source == source]
-        self.wrong = false + [(s.at, s.wrong, s.right, s.matters, s.id) for s in misprints]
-        self.broad = [(at, c.claim, c.remark, c.id) for at, c in own if c.verdict == CONDITIONS]
-        for rows in (self.wrong, self.broad):
-            rows.sort(key=lambda cells: cells[0].lines)
+        self.parts = {
+            FALSE: [(at, c.claim, c.remark, c.matters, c.id) for at, c in rows[FALSE]],
+            CONDITIONS: [(at, c.claim, c.remark, c.id) for at, c in rows[CONDITIONS]],
+            LIMIT: [(at, c.claim, c.remark, c.id) for at, c in rows[LIMIT]],
+            SLIP: [(s.at, s.wrong, s.right, s.matters, s.id) for s in misprints],
+        }
+        for part in self.parts.values():
+            part.sort(key=lambda cells: cells[0].lines)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{where}  {said}" for where, said, *_ in self.wrong + self.broad)
+        rows = (row for part in self.parts.values() for row in part)
+        return "\n".join(f"{where}  {said}" for where, said, *_ in rows)
 
     def _repr_html_(self) -> str:
-        wrong, broad = (
-            listing("errata", columns, [linked(columns, *cells) for cells in rows])
-            for columns, rows in ((WRONG, self.wrong), (BROAD, self.broad))
+        return "\n".join(
+            f"<p>{HEADINGS[kind]}</p>\n" + listing("errata", COLUMNS[kind], linked_rows(kind, rows))
+            for kind, rows in self.parts.items()
+            if rows
         )
-        return f"{wrong}\n<p>Said too broadly:</p>\n{broad}" if self.broad else wrong
+
+
+def linked_rows(kind: str, rows: list[tuple]) -> list[Markup]:
+    return [linked(COLUMNS[kind], *cells) for cells in rows]
 
 
 def linked(columns: tuple[str, ...], *cells: object) -> Markup:
