@@ -233,3 +233,34 @@ def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
     assert covers(parts.interval)
     assert not covers(twin(parts.interval, "T_OF_FIVE", "1.96"))
     assert not covers(twin(parts.interval, "ddof=1", "ddof=0"))
+
+
+# The trials.
+
+
+@pytest.fixture
+def by_part(monkeypatch):
+    """An accuracy that says which part was trained, at what depth, and on which labels."""
+    worth = {"gamma and beta": 0.5, "random weights": 0.3, "last layer": 0.1}
+
+    def given(digits, part, depth, seed):
+        known = (digits.labels_train == DIGITS.labels_train).all()
+        return known * (worth.get(part, 0.6) + depth / 100)
+
+    monkeypatch.setattr(parts, "accuracy", given)
+
+
+def test_the_leads_and_the_gains_of_a_trial_are_those_of_its_accuracies(by_part):
+    gains, found = parts.deeper(1), parts.against(1)
+    assert np.allclose([gains["gain from 2 to 4"], gains["gain from 4 to 8"]], [0.02, 0.04])
+    assert np.isclose(found["lead"], 0.2) and np.isclose(found["lead over 8 times as many"], -0.1)
+    assert found["shuffled"] == 0 and np.isclose(found["last layer, gain from 4 to 8"], 0.04)
+    wrong = twin(parts.against, '"random weights")', '"gamma and beta")')
+    assert wrong(1)["lead"] == 0
+    assert twin(parts.deeper, "(2, 4, 8)", "(2, 4, 4)")(1)["gain from 4 to 8"] == 0
+
+
+def test_features_turned_off_are_counted_from_the_uniform_start(monkeypatch):
+    monkeypatch.setattr(parts, "train", lambda params, mask, *_, rate: (np.zeros(20), params))
+    found = parts.turned_off(1)
+    assert 0.02 < found["before"] < 0.1 and found["rise"] == 0 == found["rise from ones"]
