@@ -264,3 +264,37 @@ def test_features_turned_off_are_counted_from_the_uniform_start(monkeypatch):
     monkeypatch.setattr(parts, "train", lambda params, mask, *_, rate: (np.zeros(20), params))
     found = parts.turned_off(1)
     assert 0.02 < found["before"] < 0.1 and found["rise"] == 0 == found["rise from ones"]
+
+
+def has_two_in_every_unit(per_unit):
+    params, _ = start()
+    mask = per_unit(params, np.random.default_rng(3))
+    ones = {name for name in params if mask[name].any()}
+    return ones == {"w0", "w1"} and all((mask[name].sum(axis=0) == 2).all() for name in ones)
+
+
+def test_random_weights_are_drawn_unit_by_unit():
+    assert has_two_in_every_unit(parts.per_unit)
+    assert not has_two_in_every_unit(twin(parts.per_unit, "mask[name].T", "mask[name]"))
+    assert not has_two_in_every_unit(twin(parts.per_unit, "replace=False", "replace=True"))
+
+
+def chooses_the_better_rate(monkeypatch, *error):
+    """The rate of 0.1 has the lower loss, and the lower accuracy."""
+    ended = {0.03: {"loss": 2.0, "accuracy": 0.9}, 0.1: {"loss": 1.0, "accuracy": 0.8}}
+    monkeypatch.setattr(parts, "fit", lambda *given: given[-1:])
+    monkeypatch.setattr(parts, "outcome", lambda _, rate: ended[rate])
+    judged = twin(parts.at_best_rate, *error) if error else parts.at_best_rate
+    return judged(DIGITS, parts.PARTS["beta"], 2, 0) == 0.8
+
+
+def test_each_part_is_judged_at_the_rate_with_the_lower_training_loss(monkeypatch):
+    assert chooses_the_better_rate(monkeypatch)
+    assert not chooses_the_better_rate(monkeypatch, "min(found)", "max(found)")
+
+
+def test_the_lead_over_weights_of_every_unit_is_the_mean_over_the_depths(monkeypatch):
+    ours = parts.PARTS["gamma and beta"]
+    given = lambda _, part, depth, seed: depth / 10 if part is ours else 0.1  # noqa: E731
+    monkeypatch.setattr(parts, "at_best_rate", given)
+    assert np.isclose(parts.against_units(1)["lead"], (0.2 + 0.4 + 0.8) / 3 - 0.1)
