@@ -220,21 +220,6 @@ def test_the_other_start_spreads_gamma_over_the_unit_interval(seen):
         assert not starts_uniform(wrong, seen), error
 
 
-def covers(interval):
-    """The share of intervals from five normal numbers that hold the true mean is 95 %; with
-    20,000 of them it is known to 0.3 points (two standard errors)."""
-    draws = 3 + np.random.default_rng(0).standard_normal((20_000, 5))
-    ends = np.array([interval(row) for row in draws])
-    held = ((ends[:, 0] < 3) & (ends[:, 2] > 3)).mean()
-    return abs(held - 0.95) < 0.004 and np.allclose(ends[:, 1], draws.mean(axis=1))
-
-
-def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
-    assert covers(parts.interval)
-    assert not covers(twin(parts.interval, "T_OF_FIVE", "1.96"))
-    assert not covers(twin(parts.interval, "ddof=1", "ddof=0"))
-
-
 # The trials.
 
 
