@@ -459,7 +459,8 @@ def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
     claims = ledger.register().claims
     titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}
     html = Ledger(titles)._repr_html_()
-    assert html.count("<tr") == 1 + len(claims)
+    old = addresses.retired()
+    assert html.count("<tr") == 1 + len(claims) + bool(old) + len(old)
     for claim in claims.values():
         row = html.split(f'<tr id="{claim.id}"')[1].split("</tr>")[0]
         assert f'data-verdict="{claim.verdict}"' in row and claim.evidence in row
@@ -479,18 +480,19 @@ def test_the_errata_hold_everything_that_a_document_got_wrong():
 
 
 def test_the_errata_are_sorted_by_line_and_say_why_each_matters():
-    for document in DOCUMENTS:
-        errata = Errata(document)
-        for rows in (errata.wrong, errata.broad):
-            first_lines = [where.lines[0][0] for where, *_ in rows]
-            assert len(rows) > 2 and first_lines == sorted(first_lines)
-        assert all(map(all, errata.wrong))
+    errata = [Errata(document) for document in DOCUMENTS]
+    tables = [rows for each in errata for rows in (each.wrong, each.broad)]
+    for rows in tables:
+        first_lines = [where.lines[0][0] for where, *_ in rows]
+        assert first_lines == sorted(first_lines)
+    assert max(map(len, tables)) > 2 and all(each.wrong for each in errata)
+    assert all(all(map(all, each.wrong)) for each in errata)
 
 
 def test_the_verdicts_are_those_that_were_last_agreed_on():
     """A changed verdict has its reason in the register, and changes this count with it."""
     found = Counter(claim.verdict for claim in ledger.register().claims.values())
-    assert found == {HOLDS: 77, CONDITIONS: 98, FALSE: 26, OPEN: 14}
+    assert found == {HOLDS: 82, LIMIT: 15, CONDITIONS: 83, FALSE: 20, UNDECIDED: 1, OPEN: 18}
 
 
 def test_the_ledger_page_explains_every_verdict():
