@@ -220,16 +220,66 @@ def test_the_other_start_spreads_gamma_over_the_unit_interval(seen):
         assert not starts_uniform(wrong, seen), error
 
 
-def covers(interval):
-    """The share of intervals from five normal numbers that hold the true mean is 95 %; with
-    20,000 of them it is known to 0.3 points (two standard errors)."""
-    draws = 3 + np.random.default_rng(0).standard_normal((20_000, 5))
-    ends = np.array([interval(row) for row in draws])
-    held = ((ends[:, 0] < 3) & (ends[:, 2] > 3)).mean()
-    return abs(held - 0.95) < 0.004 and np.allclose(ends[:, 1], draws.mean(axis=1))
+# The trials.
 
 
-def test_the_interval_holds_the_true_mean_in_95_of_100_cases():
-    assert covers(parts.interval)
-    assert not covers(twin(parts.interval, "T_OF_FIVE", "1.96"))
-    assert not covers(twin(parts.interval, "ddof=1", "ddof=0"))
+@pytest.fixture
+def by_part(monkeypatch):
+    """An accuracy that says which part was trained, at what depth, and on which labels."""
+    worth = {"gamma and beta": 0.5, "random weights": 0.3, "last layer": 0.1}
+
+    def given(digits, part, depth, seed):
+        known = (digits.labels_train == DIGITS.labels_train).all()
+        return known * (worth.get(part, 0.6) + depth / 100)
+
+    monkeypatch.setattr(parts, "accuracy", given)
+
+
+def test_the_leads_and_the_gains_of_a_trial_are_those_of_its_accuracies(by_part):
+    gains, found = parts.deeper(1), parts.against(1)
+    assert np.allclose([gains["gain from 2 to 4"], gains["gain from 4 to 8"]], [0.02, 0.04])
+    assert np.isclose(found["lead"], 0.2) and np.isclose(found["lead over 8 times as many"], -0.1)
+    assert found["shuffled"] == 0 and np.isclose(found["last layer, gain from 4 to 8"], 0.04)
+    wrong = twin(parts.against, '"random weights")', '"gamma and beta")')
+    assert wrong(1)["lead"] == 0
+    assert twin(parts.deeper, "(2, 4, 8)", "(2, 4, 4)")(1)["gain from 4 to 8"] == 0
+
+
+def test_features_turned_off_are_counted_from_the_uniform_start(monkeypatch):
+    monkeypatch.setattr(parts, "train", lambda params, mask, *_, rate: (np.zeros(20), params))
+    found = parts.turned_off(1)
+    assert 0.02 < found["before"] < 0.1 and found["rise"] == 0 == found["rise from ones"]
+
+
+def has_two_in_every_unit(per_unit):
+    params, _ = start()
+    mask = per_unit(params, np.random.default_rng(3))
+    ones = {name for name in params if mask[name].any()}
+    return ones == {"w0", "w1"} and all((mask[name].sum(axis=0) == 2).all() for name in ones)
+
+
+def test_random_weights_are_drawn_unit_by_unit():
+    assert has_two_in_every_unit(parts.per_unit)
+    assert not has_two_in_every_unit(twin(parts.per_unit, "mask[name].T", "mask[name]"))
+    assert not has_two_in_every_unit(twin(parts.per_unit, "replace=False", "replace=True"))
+
+
+def chooses_the_better_rate(monkeypatch, *error):
+    """The rate of 0.1 has the lower loss, and the lower accuracy."""
+    ended = {0.03: {"loss": 2.0, "accuracy": 0.9}, 0.1: {"loss": 1.0, "accuracy": 0.8}}
+    monkeypatch.setattr(parts, "fit", lambda *given: given[-1:])
+    monkeypatch.setattr(parts, "outcome", lambda _, rate: ended[rate])
+    judged = twin(parts.at_best_rate, *error) if error else parts.at_best_rate
+    return judged(DIGITS, parts.PARTS["beta"], 2, 0) == 0.8
+
+
+def test_each_part_is_judged_at_the_rate_with_the_lower_training_loss(monkeypatch):
+    assert chooses_the_better_rate(monkeypatch)
+    assert not chooses_the_better_rate(monkeypatch, "min(found)", "max(found)")
+
+
+def test_the_lead_over_weights_of_every_unit_is_the_mean_over_the_depths(monkeypatch):
+    ours = parts.PARTS["gamma and beta"]
+    given = lambda _, part, depth, seed: depth / 10 if part is ours else 0.1  # noqa: E731
+    monkeypatch.setattr(parts, "at_best_rate", given)
+    assert np.isclose(parts.against_units(1)["lead"], (0.2 + 0.4 + 0.8) / 3 - 0.1)

@@ -1,0 +1,116 @@
+"""The trials on batch norm see what they are about, and miss it once it is taken out."""
+
+import numpy as np
+import torch
+from torch.nn import BatchNorm1d, Dropout, ReLU, Tanh
+from twins import twin
+
+from normlib.experiments import batch_norm_claims as trials
+from normlib.experiments import data, networks, training
+
+RNG = np.random.default_rng(5)
+DIGITS = data.digits(np.random.default_rng(0))
+
+
+def sees_what_is_not_gaussian(departure):
+    """Skewness alone, correlation alone, and neither of them."""
+    gaussian = RNG.standard_normal((2000, 6))
+    correlated = gaussian @ (np.eye(6) + 0.5)
+    skewed = RNG.exponential(size=(2000, 6))
+    return departure(gaussian) < 1 < min(departure(correlated), departure(skewed))
+
+
+def test_skewness_and_correlation_each_count_as_a_departure_from_a_gaussian():
+    assert sees_what_is_not_gaussian(trials.departure)
+    assert not sees_what_is_not_gaussian(twin(trials.departure, "max(", "min("))
+
+
+def test_without_the_normalization_the_sigmoid_is_as_bent_as_before():
+    found = trials.straight(3)
+    assert 3 * found["normalized"] < found["as they come"]
+    wrong = twin(trials.straight, "standardize(units, axes=(0,), eps=1e-5)", "(units, None)")(3)
+    assert wrong["normalized"] == wrong["as they come"]
+
+
+def order_of(build, activation, after):
+    kinds = [type(module) for module in build(activation, after=after, size=1)]
+    return kinds.index(BatchNorm1d) < kinds.index(activation)
+
+
+def stands_where_it_should(build):
+    places = [order_of(build, a, after) for a in (ReLU, Tanh) for after in (False, True)]
+    return places == [True, False, True, False]
+
+
+def test_batch_norm_stands_before_the_activation_or_after_it():
+    assert stands_where_it_should(trials.four_layers)
+    assert not stands_where_it_should(
+        twin(trials.four_layers, "if after else pair", "if 1 else pair")
+    )
+
+
+def chooses_by_the_training_loss(best_accuracy, monkeypatch):
+    """Rate 0.1 has the lower loss, and 0.3 more right answers: 0.1 is taken."""
+    monkeypatch.setattr(training, "train_torch", lambda *_, rate: [rate] * 20)
+    nets = iter([0.8, 0.9])
+    return best_accuracy(1, (0.1, 0.3), lambda: next(nets)) == 0.8
+
+
+def test_a_rate_is_chosen_by_the_training_loss(monkeypatch):
+    monkeypatch.setattr(trials, "right", lambda net, _: net)
+    assert chooses_by_the_training_loss(trials.best_accuracy, monkeypatch)
+    wrong = twin(trials.best_accuracy, "min(found)", "max(found)")
+    assert not chooses_by_the_training_loss(wrong, monkeypatch)
+
+
+def learns(pair, m):
+    params = networks.dense((64, 32, 32, 10), np.random.default_rng(1))
+    order = list(training.batches(1437, m, 400, np.random.default_rng(2)))
+    return trials.accuracy_with(pair, DIGITS, params, order, 0.05) > 0.6
+
+
+def test_a_single_sample_teaches_nothing_through_batch_norm_and_eight_do():
+    assert learns(trials.BATCH_NORM, 8) and not learns(trials.BATCH_NORM, 1)
+    assert learns(trials.PLAIN, 1)
+
+
+def test_a_net_that_is_no_number_any_more_gets_nothing_right():
+    params = networks.dense((64, 8, 10), np.random.default_rng(1))
+    order = list(training.batches(1437, 16, 5, np.random.default_rng(2)))
+    assert trials.accuracy_with(trials.PLAIN, DIGITS, params, order, 1e200) == 0.0
+
+
+def gains(monkeypatch, *error):
+    """Batch norm comes near its best at every rate, the plain net at one rate and one size."""
+
+    def given(pair, digits, params, order, rate, frozen=()):
+        assert len(frozen) in (0, 10)
+        usual = rate == trials.RATES[4] and abs(params["w0"].std() - np.sqrt(2 / 64)) < 0.02
+        return 0.9 if pair is trials.BATCH_NORM or usual else 0.1
+
+    monkeypatch.setattr(trials, "accuracy_with", given)
+    if error:
+        monkeypatch.setattr(trials, "settings", twin(trials.settings, *error))
+    found = trials.robust(1)
+    return np.isclose(found["gained"], 26 / 27) and found["gained by scale and shift"] == 0
+
+
+def test_settings_near_the_best_are_counted_over_all_rates_and_sizes(monkeypatch):
+    assert gains(monkeypatch)
+    assert not gains(monkeypatch, "size * v", "v")
+    assert trials.near_the_best([0.9, 0.85, 0.2, 0.1]) == 0.5
+
+
+def test_dropout_is_in_both_nets_and_batch_norm_in_one():
+    for norm in (False, True):
+        net = trials.with_dropout(0.2, norm=norm)
+        assert [m.p for m in net if isinstance(m, Dropout)] == [0.2, 0.2]
+        assert sum(isinstance(m, BatchNorm1d) for m in net) == 2 * norm
+
+
+def test_what_dropout_adds_is_counted_from_the_net_without_it(monkeypatch):
+    monkeypatch.setattr(training, "train_torch", lambda *_, rate: None)
+    monkeypatch.setattr(trials, "right", lambda net, _: {0.0: 0.8, 0.2: 0.83, 0.5: 0.7}[net[2].p])
+    found = trials.gain_by_dropout(1, norm=False)
+    assert np.allclose(found, (0.8, 0.03))
+    assert torch.is_tensor(next(trials.with_dropout(0.5, norm=False).parameters()))
