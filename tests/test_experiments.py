@@ -43,8 +43,9 @@ def imported(text):
 
 
 def strays(names):
-    """Those that are neither general nor the name of a chapter."""
-    return names - GENERAL - {path.stem.replace("-", "_") for path in CHAPTERS}
+    """Those that are neither general nor named after a page, or after the claims of one."""
+    pages = {path.stem.replace("-", "_") for path in CHAPTERS}
+    return names - GENERAL - pages - {f"{page}_claims" for page in pages}
 
 
 def test_a_module_is_general_or_named_after_its_chapter():

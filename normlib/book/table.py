@@ -43,3 +43,17 @@ def row(cells: tuple[str, ...]) -> html.Markup:
     name, *values = cells
     head = html.element("th", name, scope="row")
     return html.element("tr", head, *(html.element("td", value) for value in values))
+
+
+class Grid:
+    """Rows of words under a head, as Markdown: links and formulas in it work everywhere."""
+
+    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]):
+        self.rows = [tuple(head), *map(tuple, rows)]
+
+    def __repr__(self) -> str:
+        return "\n".join(" | ".join(row) for row in self.rows)
+
+    def _repr_markdown_(self) -> str:
+        head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
+        return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
