@@ -181,3 +181,28 @@ class Judge:
                 found["distance"].append(round(self.distance(images), 6))
                 found["classes"].append(round(self.classes(images), 6))
         return found
+
+
+# What is bounded.
+
+
+def true_constant(w1: np.ndarray, w2: np.ndarray) -> float:
+    """The Lipschitz constant of w2 · relu(w1 x) with two inputs: the largest norm over all sectors
+    on which the network is linear."""
+    first = np.arctan2(-w1[:, 0], w1[:, 1])
+    edges = np.sort(np.r_[first, first + np.pi] % (2 * np.pi))
+    middles = (edges + np.r_[edges[1:], edges[0] + 2 * np.pi]) / 2
+    active = w1 @ np.array([np.cos(middles), np.sin(middles)]) > 0
+    return max(np.linalg.norm(w2 @ (on[:, None] * w1), 2) for on in active.T)
+
+
+def product(*weights: np.ndarray) -> float:
+    """Of the spectral norms."""
+    return float(np.prod([np.linalg.norm(a, 2) for a in weights]))
+
+
+def gain(kernel: np.ndarray, size: int = 32) -> np.ndarray:
+    """For each frequency of an image that is continued periodically, the norm of the matrix that
+    maps its input channels to its output channels; the largest is the norm of the convolution."""
+    spectrum = np.fft.fft2(kernel, (size, size), axes=(2, 3)).transpose(2, 3, 0, 1)
+    return np.linalg.norm(spectrum, 2, axis=(2, 3))

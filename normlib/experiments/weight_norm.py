@@ -1,11 +1,13 @@
 """Weight normalization against ordinary weights, from the same start and on the same batches."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from normlib.experiments import data, networks, training
 from normlib.experiments.training import Gradient, Params
 from normlib.experiments.trials import Trial
-from normlib.layers import weight_norm, weight_norm_backward
+from normlib.layers import batch_norm, weight_norm, weight_norm_backward
 
 
 def length(rows: np.ndarray) -> np.ndarray:
@@ -247,3 +249,62 @@ def noise(seed: int, size: int = 32, count: int = 10000) -> dict[str, float]:
 # By theory the variance of 32 normal values has the excess kurtosis 12/31 = 0.39, and their mean
 # 0. Half of that difference would still make the mean the gentler one.
 NOISE = Trial(noise, seeds=range(5200, 5210), bounds={"003-10": 0.2})
+
+
+# Started from data, beside batch norm, and counted.
+
+Start = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def from_data(v: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """g and b, such that each unit has mean 0 and deviation 1 on the batch x."""
+    t = x @ weight_norm(v, np.ones(len(v)))[0].T
+    return 1 / t.std(axis=0), -t.mean(axis=0) / t.std(axis=0)
+
+
+def through_depth(start: Start, x: np.ndarray, size: float = 0.05) -> list[np.ndarray]:
+    """The outputs of ten layers of 100 units before their ReLU, each started on what the layer
+    before it puts out."""
+    draw, outputs = np.random.default_rng(1), []
+    for _ in range(10):
+        v = size * draw.standard_normal((100, x.shape[1]))
+        g, b = start(v, x)
+        outputs.append(x @ weight_norm(v, g)[0].T + b)
+        x = np.maximum(outputs[-1], 0)
+    return outputs
+
+
+def white_inputs(x: np.ndarray) -> dict[str, np.ndarray]:
+    """Forty features of the samples that are white over all of them, the same seen in a batch of
+    128, and features that are only standardized."""
+    centred = x - x.mean(axis=0)
+    white = np.linalg.svd(centred, full_matrices=False)[0][:, :40] * len(x) ** 0.5
+    alive = centred[:, centred.std(axis=0) > 0]
+    cases = white, alive / alive.std(axis=0), white[:128]
+    return dict(zip(("white", "only standardized", "white, batch of 128"), cases, strict=True))
+
+
+def both_norms(x: np.ndarray, units: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Batch norm at eps = 0 and weight norm, of the same v, with the same factor and offset."""
+    rng = np.random.default_rng(2)
+    v, g, b = (rng.standard_normal(shape) for shape in ((units, x.shape[1]), units, units))
+    return batch_norm(x @ v.T, g, b, eps=0.0)[0], x @ weight_norm(v, g)[0].T + b
+
+
+class Counted(np.ndarray):
+    """An array whose operations are counted, each by the number of entries it goes through."""
+
+    operations = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **keywords):
+        inputs = [np.asarray(a) for a in inputs]
+        result = np.asarray(getattr(ufunc, method)(*inputs, **keywords))
+        Counted.operations += max(a.size for a in (*inputs, result))
+        return result.view(Counted)
+
+
+def operations(layer: Callable, *args: np.ndarray) -> int:
+    """How many a layer's forward makes."""
+    Counted.operations = 0
+    layer(*(a.view(Counted) for a in args))
+    return Counted.operations
