@@ -29,8 +29,9 @@ page = "claims/topic"
 id = "000-03"
 verdict = "not checkable here"
 """
-CARDS = "# before and now\nold.html#claim-000-01\nold.html#claim-000-99\n" + "".join(
-    f"claims/topic.html#claim-000-0{i}\n" for i in (1, 2)
+CARDS = (
+    "# before and now\nold.html#claim-000-01\nold.html#claim-000-03\nold.html#claim-000-99\n"
+    + "".join(f"claims/topic.html#claim-000-0{i}\n" for i in (1, 2))
 )
 TOPIC = "claims/topic.ipynb#cell-id=claim-"
 GOOD = f"A [short claim: holds]({TOPIC}000-01), [000-02]({TOPIC}000-02), [report](../report.md)."
@@ -138,6 +139,7 @@ def old_anchors(page):
 def test_an_old_address_has_an_anchor_that_leads_to_the_card_or_to_what_took_its_place(site):
     assert old_anchors(site / "chapters" / "old.html") == {
         "claim-000-01": "claims/topic.html#claim-000-01",
+        "claim-000-03": "ledger.html#000-03",
         "claim-000-99": "ledger.html#000-99",
     }
     assert old_anchors(site / "chapters" / "claims" / "topic.html") == {}

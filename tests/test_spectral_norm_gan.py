@@ -188,3 +188,15 @@ def test_the_judge_follows_the_generator_at_the_checkpoints():
     assert judge.distance(RNG.random((300, 64))) > 1
     assert follows(judge)
     assert not follows(twin(gan.Judge, "if number in", "if number + 1 in")(DIGITS))
+
+
+def lags_less_than_new_vectors(one_iteration):
+    found = one_iteration(1)
+    return found["kept"] < found["new"] / 2
+
+
+def test_one_iteration_is_nearer_from_the_vectors_of_the_step_before():
+    assert lags_less_than_new_vectors(gan.one_iteration)
+    anew = twin(gan.one_iteration, "1 - 1 / np.linalg.norm(w, 2)", "shortfall(w, *new_pair(w))")
+    anew.__globals__["new_pair"] = lambda w: map(np.ones, w.shape)
+    assert not lags_less_than_new_vectors(anew)

@@ -130,10 +130,10 @@ def lead_on(app, page: str, template: str, context: dict, doctree: nodes.documen
     root = Path(app.srcdir)
     found = []
     for name in (name for old, name in cards(root) if old == page):
-        claim = claims(root).get(name)
-        now = f"chapters/{claim['page']}" if claim else "chapters/ledger"
+        home = claims(root).get(name, {}).get("page")  # none for what is not decided any more
+        now = f"chapters/{home or 'ledger'}"
         if now != page:
-            anchor = f"{CLAIM}{name}" if claim else name
+            anchor = f"{CLAIM}{name}" if home else name
             uri = f"{app.builder.get_relative_uri(page, now)}#{anchor}"
             found.append(moved(f"{CLAIM}{name}", uri))
     if found:

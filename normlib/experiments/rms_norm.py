@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from normlib.layers import rms_norm, rms_norm_backward
+
 
 class Counted(np.ndarray):
     """An array that adds what every operation on it reads and writes to one tally."""
@@ -70,3 +72,20 @@ def moved_by_torch(function: Callable, *args: Any) -> tuple[int, int]:
     with Dispatched() as mode:
         function(*args)
     return mode.tally, len(mode.kernels)
+
+
+def weight_gradients(
+    x: np.ndarray,
+    weights: np.ndarray,
+    gamma: np.ndarray,
+    upstream: np.ndarray,
+    *,
+    of_inputs: float = 1.0,
+    of_weights: float = 1.0,
+    eps: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The gradients of weights and gain, with inputs and weights multiplied by these factors."""
+    inputs = of_inputs * x
+    _, cache = rms_norm(inputs @ (of_weights * weights), gamma, eps=eps)
+    da, dgamma = rms_norm_backward(upstream, cache)
+    return inputs.T @ da, dgamma

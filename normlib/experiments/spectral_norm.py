@@ -15,7 +15,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 from torch.nn import functional
 
+from normlib.experiments import data
 from normlib.experiments.data import Split
+from normlib.experiments.trials import Trial
 from normlib.layers import power_iteration, spectral_norm
 
 Layers = list[tuple[Tensor, Tensor]]  # w (out, in), b (out,)
@@ -108,6 +110,29 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.step()
 
 
+def shortfall(w: np.ndarray, u: np.ndarray, v: np.ndarray) -> float:
+    """By how much the estimate is too small after one iteration from these vectors."""
+    return 1 - spectral_norm(w, *power_iteration(w, u, v))[1].sigma / np.linalg.norm(w, 2)
+
+
+def one_iteration(seed: int, rate: float = 0.001) -> dict[str, float]:
+    """By how much one iteration a step underestimates the norms of the two wide layers of a
+    critic in training, on average: from the vectors of the step before, and from new ones."""
+    rng = np.random.default_rng(seed)
+    digits, kept, new = data.digits(rng), [], []
+    nets = train(digits.x_train, bound=1.0, rate=rate, seed=seed, steps=60)
+    for _, critic in itertools.islice(nets, 5, None, 5):
+        for layer, _ in critic[:2]:  # the third has one row: there every iteration is exact
+            w = layer.detach().numpy()
+            kept.append(1 - 1 / np.linalg.norm(w, 2))  # w was divided by the estimate
+            new.append(shortfall(w, *(rng.standard_normal(n) for n in w.shape)))
+    return {"kept": float(np.mean(kept)), "worst": max(kept), "new": float(np.mean(new))}
+
+
+# A layer a tenth above its bound would matter: three of them exceed theirs by a third.
+ONE_ITERATION = Trial(one_iteration, seeds=range(5300, 5310), bounds={"miyato2018-2": 0.1})
+
+
 def samples(generator: Layers, count: int) -> np.ndarray:
     """Images from noise that is the same at every call."""
     with torch.no_grad():
@@ -156,3 +181,28 @@ class Judge:
                 found["distance"].append(round(self.distance(images), 6))
                 found["classes"].append(round(self.classes(images), 6))
         return found
+
+
+# What is bounded.
+
+
+def true_constant(w1: np.ndarray, w2: np.ndarray) -> float:
+    """The Lipschitz constant of w2 · relu(w1 x) with two inputs: the largest norm over all sectors
+    on which the network is linear."""
+    first = np.arctan2(-w1[:, 0], w1[:, 1])
+    edges = np.sort(np.r_[first, first + np.pi] % (2 * np.pi))
+    middles = (edges + np.r_[edges[1:], edges[0] + 2 * np.pi]) / 2
+    active = w1 @ np.array([np.cos(middles), np.sin(middles)]) > 0
+    return max(np.linalg.norm(w2 @ (on[:, None] * w1), 2) for on in active.T)
+
+
+def product(*weights: np.ndarray) -> float:
+    """Of the spectral norms."""
+    return float(np.prod([np.linalg.norm(a, 2) for a in weights]))
+
+
+def gain(kernel: np.ndarray, size: int = 32) -> np.ndarray:
+    """For each frequency of an image that is continued periodically, the norm of the matrix that
+    maps its input channels to its output channels; the largest is the norm of the convolution."""
+    spectrum = np.fft.fft2(kernel, (size, size), axes=(2, 3)).transpose(2, 3, 0, 1)
+    return np.linalg.norm(spectrum, 2, axis=(2, 3))

@@ -1,0 +1,73 @@
+"""What the chapter on the relatives and its claims page both measure."""
+
+import numpy as np
+from twins import twin
+
+from normlib.experiments import neighbours, rms_norm, spectral_norm
+from normlib.layers import standardize, standardize_backward
+
+
+def keeps_the_bound(largest_weight):
+    """On random keys, and with equality where one key is the query and all others oppose it."""
+    rng = np.random.default_rng(0)
+    drawn = [largest_weight(rng.standard_normal(8), rng.standard_normal((9, 8)), 2.0)]
+    extreme = largest_weight(np.eye(1, 8)[0], np.eye(1, 8) * np.r_[1, -np.ones(8)][:, None], 2.0)
+    bound = neighbours.most_that_fits(2.0, 9)
+    return max(drawn) <= bound and np.isclose(extreme, bound)
+
+
+def test_the_largest_weight_keeps_its_bound_and_attains_it():
+    assert keeps_the_bound(neighbours.largest_weight)
+    assert not keeps_the_bound(twin(neighbours.largest_weight, "g * keys", "2 * g * keys"))
+
+
+def test_the_pace_is_that_of_a_normalized_step():
+    h, b = np.array([1.0, 0.0]), np.array([np.cos(2.0), np.sin(2.0)])
+    for size in (1.0, 3.0):
+        step = neighbours.unit(h + 0.3 * (size * b - h))
+        assert np.isclose(np.arccos(step @ h) / 2.0, neighbours.pace(0.3, 2.0, size))
+
+
+def test_dyt_is_odd_and_bounded():
+    x = np.linspace(-50, 50, 11)
+    assert np.allclose(neighbours.dyt(x), -neighbours.dyt(-x)) and neighbours.dyt(x).max() <= 1
+
+
+def test_the_cosines_of_standardized_weights_are_zero():
+    w, upstream = np.random.default_rng(0).standard_normal((2, 4, 9))
+    cache = standardize(w, axes=(1,), eps=0.0)[1]
+    assert max(neighbours.cosines(w, standardize_backward(upstream, cache))) < 1e-12
+    assert min(neighbours.cosines(w, upstream)) > 0.01
+
+
+def is_the_gradient(weight_gradients):
+    rng = np.random.default_rng(0)
+    x, w, upstream = (rng.standard_normal(s) for s in ((5, 3), (3, 4), (5, 4)))
+    along, step, ones = rng.standard_normal((3, 4)), 1e-6, np.ones(4)
+
+    def loss(w):
+        return (upstream * rms_norm.rms_norm(x @ w, ones, eps=0.0)[0]).sum()
+
+    slope = (loss(w + step * along) - loss(w - step * along)) / (2 * step)
+    return np.isclose(slope, (weight_gradients(x, w, ones, upstream)[0] * along).sum(), rtol=1e-6)
+
+
+def test_the_gradient_of_the_weights_before_rms_norm_is_that_of_the_loss():
+    assert is_the_gradient(rms_norm.weight_gradients)
+    assert not is_the_gradient(twin(rms_norm.weight_gradients, "@ da", "@ -da"))
+
+
+def test_the_true_constant_is_reached_by_a_pair_of_points_and_not_exceeded():
+    rng = np.random.default_rng(0)
+    w1, w2 = rng.standard_normal((6, 2)), rng.standard_normal((3, 6))
+    constant = spectral_norm.true_constant(w1, w2)
+    a, along = rng.standard_normal((2, 2, 4000))
+    b = a + 1e-6 * along
+    gaps = [w2 @ np.maximum(w1 @ x, 0) for x in (a, b)]
+    stretch = np.linalg.norm(gaps[1] - gaps[0], axis=0) / np.linalg.norm(1e-6 * along, axis=0)
+    assert 0.9 * constant < stretch.max() < constant * (1 + 1e-6)
+    assert constant < spectral_norm.product(w1, w2)
+
+
+def test_the_largest_gain_of_nine_thirds_is_three():
+    assert np.isclose(spectral_norm.gain(np.full((1, 1, 3, 3), 1 / 3)).max(), 3)

@@ -1,0 +1,75 @@
+"""What the trials of weight norm measure vanishes where there is nothing to measure."""
+
+import numpy as np
+import pytest
+from twins import twin
+
+from normlib.experiments import data, networks
+from normlib.experiments import weight_norm as trials
+
+
+@pytest.fixture
+def ordinary(monkeypatch):
+    """Ordinary weights in both places."""
+    monkeypatch.setattr(trials, "split", lambda w: {"w": w})
+    monkeypatch.setattr(trials, "through_weight_norm", lambda gradient: gradient)
+
+
+def test_of_the_growth_of_ordinary_weights_nothing_is_prevented(ordinary):
+    assert trials.prevented(trials.growth_at_equal_loss(1, steps=30)) == 0
+    assert trials.prevented(trials.growth_above_the_limit(1, 1.5)) == 0
+
+
+def test_above_the_limit_weight_norm_prevents_the_growth():
+    ordinary, normalized = trials.growth_above_the_limit(1, 1.5)
+    assert ordinary > 1e5 and normalized < 100
+
+
+def test_lengths_are_compared_at_the_loss_that_all_reach():
+    fast, slow = [(2.0, 1.0), (1.0, 5.0), (0.5, 9.0)], [(2.0, 1.0), (1.0, 6.0)]
+    assert trials.lengths_at_loss([fast, slow]) == [5.0, 6.0]
+
+
+def test_weight_norm_solves_the_regression_at_twice_the_rate():
+    assert trials.steps_needed(1, 2.0, normalized=True) < 2000
+
+
+def test_ordinary_weights_solve_it_below_the_limit_only(ordinary):
+    found = [trials.steps_needed(1, t, normalized=True) for t in (0.9, 1.1, 2.0)]
+    assert found[0] < 2000 and found[1:] == [2000, 2000]
+
+
+def follows_the_loss(gradient):
+    """The gradients of v and g are those of the loss, along a random direction."""
+    rng = np.random.default_rng(0)
+    params = networks.dense((64, 5, 5, 10), rng)
+    params |= {f"g_{n}": trials.length(params[n].T) for n in trials.weights(params)}
+    along = {name: rng.standard_normal(value.shape) for name, value in params.items()}
+    rows, step = np.arange(50), 1e-6
+    up, down = (
+        gradient({n: p + s * along[n] for n, p in params.items()}, rows)[0] for s in (step, -step)
+    )
+    slopes = gradient(params, rows)[1]
+    predicted = sum((slopes[name] * along[name]).sum() for name in slopes)
+    return abs((up - down) / (2 * step) / predicted - 1) < 1e-6
+
+
+def test_the_net_with_weight_norm_has_the_gradient_of_its_loss():
+    digits = data.digits(np.random.default_rng(0))
+    assert follows_the_loss(trials.network(digits, normalized=True))
+    wrong = twin(trials.network, "dv.T", "2 * dv.T")
+    assert not follows_the_loss(wrong(digits, normalized=True))
+
+
+def test_the_excess_kurtosis_is_that_of_known_distributions():
+    rng = np.random.default_rng(0)
+    normal, uniform = rng.standard_normal(100_000), rng.random(100_000)
+    signs = np.tile([-1.0, 1.0], 50_000)
+    found = trials.excess(np.array([normal, uniform, signs]).T)
+    assert np.abs(found - [0, -1.2, -2]).max() < 0.05
+
+
+def test_the_noise_of_a_variance_is_not_gentler_than_itself():
+    assert trials.noise(1, count=1000)["variance - mean"] > 0.1
+    mean_taken_for_variance = twin(trials.noise, "values.mean(axis=0)", "values.var(axis=0)")
+    assert mean_taken_for_variance(1, count=1000)["variance - mean"] == 0
