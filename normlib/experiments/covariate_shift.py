@@ -117,6 +117,50 @@ def kept_from_start(params: Params, x: np.ndarray, activation: Callable) -> Norm
     return networks.at_inference(found)
 
 
+# Covariate shift without sampling noise: all digits are the population.
+
+
+class Population(NamedTuple):
+    features: np.ndarray  # (1797, 17): the mean of each block of 2×2 pixels, and a 1
+    even: np.ndarray  # (1797,): 1 if the digit is even
+    diagonal: np.ndarray  # (1797,): the ink on the diagonal blocks
+    source: np.ndarray  # (1797,): the probability of each image, larger for those with little ink
+    target: np.ndarray  # (1797,): all alike
+
+
+def population() -> Population:
+    digits = data.digits(np.random.default_rng(0))
+    pixels = np.vstack([digits.x_train, digits.x_test])
+    labels = np.concatenate([digits.labels_train, digits.labels_test])
+    blocks = pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
+    ink = pixels.sum(axis=1)
+    source = np.exp(-(ink - ink.mean()) / ink.std())
+    return Population(
+        np.c_[blocks.reshape(-1, 16), np.ones(len(blocks))],
+        (labels % 2 == 0).astype(float),
+        blocks.trace(axis1=1, axis2=2),
+        source / source.sum(),
+        np.full(len(pixels), 1 / len(pixels)),
+    )
+
+
+def optimum(features: np.ndarray, p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The best linear model for y when images are drawn with the probabilities p."""
+    root = np.sqrt(p)[:, None]
+    return np.linalg.lstsq(root * features, root[:, 0] * y, rcond=None)[0]
+
+
+def gap_of_optima(who: Population, y: np.ndarray, noise: float = 0.0) -> float:
+    """How far the best models of source and target disagree on the target, relative to the
+    variance of y. With noise, each image has the answers y - noise and y + noise, equally often.
+    """
+    features, answers = np.vstack([who.features] * 2), np.concatenate([y - noise, y + noise])
+    ways = (np.concatenate([p, p]) / 2 for p in (who.source, who.target))
+    one, other = (optimum(features, p, answers) for p in ways)
+    gap = who.features @ (one - other)
+    return float((gap * gap).mean() / y.var())
+
+
 # The trials of chapters/claims/internal-covariate-shift.ipynb. All train on digits, in batches of
 # 64; the seed decides the split, the weights and the batches.
 

@@ -86,9 +86,21 @@ def first_order_shift(moment: Moment, loss: Callable, layer: int) -> Tensor:
     return torch.autograd.grad(along, weights)[0]
 
 
-# The trials of chapters/claims/internal-covariate-shift.ipynb.
-
 SIZES = (64, 50, 50, 50, 50, 50, 10)
+
+
+def shift_if(learns: Callable[[int], bool], norm: Norm, layer: int, rate: float = 0.1) -> Shift:
+    """The shift of a layer at the first step on digits, if only the layers named by `learns`
+    move. Seed 0, batches of 128, ReLU."""
+    digits, params = data.digits(np.random.default_rng(0)), deep.dense(SIZES, 0)
+    loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
+    order = training.batches(len(digits.x_train), 128, 1, np.random.default_rng(0))
+    frozen = [name for name in params if not learns(layer_of(name, params))]
+    step = training.walk(params, deep.gradient(loss), order, rate, frozen=frozen)
+    return shift_of_gradient(next(step), loss, layer)
+
+
+# The trials of chapters/claims/internal-covariate-shift.ipynb.
 
 
 class Course(NamedTuple):
@@ -140,15 +152,17 @@ def with_and_without(seed: int) -> dict[str, float]:
 DIGITS = Trial(with_and_without, seeds=range(2500, 2510), bounds={"000-26": 0.0})
 
 
-def linear_shifts(norm: Norm, seed: int, rate: float, factor: float = 1.0) -> np.ndarray:
-    """40 steps of the deep linear net, with hidden matrices `factor` times as large: difference
-    and relative shift of the 7th, 13th and 19th matrix at steps 0 and 20, (6, 2)."""
+def linear_shifts(
+    norm: Norm, seed: int, rate: float, factor: float = 1.0, *, steps: int = 40
+) -> np.ndarray:
+    """These steps of the deep linear net, with hidden matrices `factor` times as large: difference
+    and relative shift of the 7th, 13th and 19th matrix at every 20th step, (6, 2)."""
     loss = deep.squared_loss(norm, deep.gaussian_task(seed))
     params = {
         name: value * factor if name[0] == "w" and name != "w_out" else value
         for name, value in deep.deep_linear(seed).items()
     }
-    walk = training.walk(params, deep.gradient(loss), [slice(None)] * 40, rate)
+    walk = training.walk(params, deep.gradient(loss), [slice(None)] * steps, rate)
     probed = (moment for step, moment in enumerate(walk) if step % 20 == 0)
     shifts = [shift_of_gradient(m, loss, layer) for m in probed for layer in (6, 12, 18)]
     return np.array([(s.difference, s.relative) for s in shifts])
@@ -179,14 +193,14 @@ LINEAR = Trial(linear, seeds=range(2600, 2620), bounds={"santurkar2018-2": 0.0})
 FACTORS = (0.1, 1.0, 10.0)
 
 
-def learned(norm: Norm, factor: float, seed: int) -> tuple[float, float]:
-    """The test accuracy after 100 steps at the rate 0.1 from weights that are all `factor` times
+def learned(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[float, float]:
+    """The test accuracy after these steps at the rate 0.1 from weights that are all `factor` times
     the usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
     rng = np.random.default_rng(seed)
     digits = data.digits(rng)
     task = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
-    order = training.batches(len(digits.x_train), 128, 100, rng)
+    order = training.batches(len(digits.x_train), 128, steps, rng)
     params = {n: v * factor if n[0] == "w" else v for n, v in deep.dense(SIZES, seed).items()}
     *_, last = training.walk(params, deep.gradient(loss), order, 0.1)
     entered = networks.hidden(params, task[0], norm)[-1].y
