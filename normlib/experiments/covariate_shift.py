@@ -154,7 +154,8 @@ def gap_of_optima(who: Population, y: np.ndarray, noise: float = 0.0) -> float:
     """How far the best models of source and target disagree on the target, relative to the
     variance of y. With noise, each image has the answers y - noise and y + noise, equally often.
     """
-    features, answers = np.vstack([who.features] * 2), np.concatenate([y - noise, y + noise])
+    features = np.vstack([who.features] * 2)
+    answers = np.concatenate([y - noise, y + noise])
     ways = (np.concatenate([p, p]) / 2 for p in (who.source, who.target))
     one, other = (optimum(features, p, answers) for p in ways)
     gap = who.features @ (one - other)
