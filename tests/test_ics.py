@@ -6,6 +6,8 @@ import torch
 from twins import twin
 
 from normlib.experiments import deep, ics, networks, training
+from normlib.experiments.covariate_shift import mean_only
+from normlib.layers import batch_norm
 
 RATE, X, Y = 0.05, 1.5, 0.4
 START = {"w0": [[0.7]], "gamma0": [1.2], "beta0": [0.3], "w_out": [[-0.8]], "bias": [0.1]}
@@ -92,3 +94,38 @@ def test_the_first_order_is_the_limit_of_short_steps():
         ("< layer]", "< 1]"),
     ):
         assert not is_the_limit(twin(ics.first_order_shift, *error)), error
+
+
+# The trials.
+
+
+def ratio(norm, **changed):
+    """The first shift of the deep linear net, with the norm over without."""
+    bare = ics.linear_shifts(networks.no_norm, 0, 1e-6, steps=1)
+    return ics.linear_shifts(norm, 0, 1e-6, steps=1, **changed) / bare
+
+
+def test_the_shift_of_the_deep_linear_net_is_more_with_batch_norm_unless_its_weights_are_larger():
+    assert np.allclose(ratio(networks.no_norm), 1)
+    usual, tenfold = ratio(batch_norm), ratio(batch_norm, factor=10.0)
+    assert (usual[:, 0] > 2).all() and (tenfold[:, 1] < 0.1 * usual[:, 1]).all()
+
+
+def test_above_layers_that_stay_there_is_no_shift_and_above_one_that_learns_there_is():
+    assert ics.shift_if(lambda other: other >= 2, batch_norm, 2).difference == 0
+    assert ics.shift_if(lambda other: other == 0, batch_norm, 2).difference > 0
+
+
+def test_a_course_is_that_of_its_net_its_rate_and_its_seed():
+    slow, again = (ics.course(networks.no_norm, 1e-4, 0, torch.tanh) for _ in range(2))
+    fast = ics.course(networks.no_norm, 1e-2, 0, torch.tanh)
+    assert slow == again
+    assert fast.loss < slow.loss and 50 < fast.relative / slow.relative < 200
+
+
+def test_initial_weights_are_seen_by_centring_and_not_by_batch_norm():
+    powers = {
+        norm: np.ptp([ics.learned(norm, factor, 0, steps=1)[1] for factor in ics.FACTORS])
+        for norm in (networks.no_norm, mean_only, batch_norm)
+    }
+    assert powers[batch_norm] < 0.1 < 9 < min(powers[networks.no_norm], powers[mean_only])
