@@ -129,6 +129,29 @@ def test_the_arm_without_parts_is_plain_batch_norm():
     assert trains_with_its_norm(batch_noise.experiment)
     for error in (
         ("order, rate)", "order, 0.1)"),
-        ("(300, 128, steps, rng)", "(300, 128, 1, rng)"),
+        ("(digits, 128, steps, rng)", "(digits, 128, 1, rng)"),
     ):
         assert not trains_with_its_norm(twin(batch_noise.experiment, *error)), error
+
+
+# The trials.
+
+
+def test_the_gain_of_what_is_compared_with_is_zero_and_its_control_has_other_batches(monkeypatch):
+    quick = {name: (norm, 8) for name, (norm, _) in batch_noise.ARMS.items()}
+    monkeypatch.setattr(batch_noise, "ARMS", quick)
+    setting = {"seed": 0, "rate": 0.5, "digits": 300}
+    found = batch_noise.gains(("128", "8"), **setting)
+    assert found["128"] == 0 and found["8"] != 0 and found["control"] != 0
+    blind = twin(batch_noise.gains, "order_seed=order_seed, ", "")
+    assert blind(("128",), **setting)["control"] == 0
+
+
+def test_the_rest_of_the_digits_is_the_test():
+    seen = {}
+    for count in (300, 1437):
+        run = batch_noise.experiment(
+            batch_noise.statistics_of(128), seed=0, rate=0.5, steps=3, digits=count
+        )
+        seen[count] = run.accuracy * (1797 - count)
+    assert all(abs(value - round(value)) < 1e-6 for value in seen.values())

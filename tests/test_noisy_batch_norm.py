@@ -88,3 +88,43 @@ def test_the_quiet_accuracy_is_taken_without_the_noise():
 def test_a_run_that_blew_up_has_no_loss():
     wild = SETTING | {"rate": 1e6, "layers": 12}
     assert noise.follow(DIGITS, norm="plain", noise=True, **wild)["loss"] is None
+
+
+# What the trials measure.
+
+
+def moves_by_half_a_deviation(jumps):
+    """Means move by half a deviation at every step, deviations by a factor of 2 every time."""
+    values = np.random.default_rng(0).standard_normal((1, 400, 3))
+    values = (values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)
+    shifted = np.concatenate([values, values + 0.5, values + 1.0])
+    doubled = np.concatenate([values, 2 * values, 4 * values])
+    return np.allclose(jumps(7 * shifted), (0.5, 0)) and np.allclose(jumps(doubled)[1], np.log(2))
+
+
+def test_movements_are_measured_in_deviations():
+    assert moves_by_half_a_deviation(noise.jumps)
+    for error in ((" / deviation[1:]", ""), ("np.log(deviation)", "deviation")):
+        assert not moves_by_half_a_deviation(twin(noise.jumps, *error)), error
+
+
+def test_the_shift_of_noise_in_deviations_grows_with_the_signal():
+    z = torch.tensor(np.random.default_rng(0).standard_normal((64, 4)))
+    ones, zeros = torch.ones(4).double(), torch.zeros(4).double()
+
+    def grows(make):
+        one, ten = (make(np.random.default_rng(1))(s * z, ones, zeros)[0] for s in (1, 10))
+        return torch.allclose(10 * one, ten)
+
+    assert grows(noise.in_deviations)
+    assert not grows(lambda rng: noise.noisy(networks.no_norm, rng))
+
+
+def test_an_end_is_measured_without_the_noise_and_at_most_at_guessing():
+    split = DIGITS
+    setting = {"layers": 1, "seed": 0}
+    far = noise.end(split, "plain", rate=1e4, **setting)
+    assert far.loss == noise.GUESSING
+    nets = "plain", "plain + noise"
+    one, other = (noise.end(split, net, rate=0.0, **setting) for net in nets)
+    assert one == other  # the noise is off, and nothing was learned

@@ -1,0 +1,67 @@
+"""The random cases of the theorems: gradients, Hessians, and what they are built to have."""
+
+import numpy as np
+from twins import twin
+
+from normlib.experiments import smoothing_optima as optima
+from normlib.experiments import smoothing_theorems as theorems
+
+CASES = theorems.draw(np.random.default_rng(0), cases=20)
+
+
+def loss(z):
+    out = np.tanh(np.einsum("tij,jt->it", CASES.mix, z))
+    return ((out - CASES.target) ** 2).sum(axis=0) / 2
+
+
+def is_the_slope(gradient, loss):
+    z, way = CASES.y, np.random.default_rng(1).standard_normal(CASES.y.shape)
+    slope = (loss(z + 1e-6 * way) - loss(z - 1e-6 * way)) / 2e-6
+    return np.allclose(theorems.dot(gradient(CASES, z), way), slope, rtol=1e-5, atol=1e-6)
+
+
+def test_the_later_gradients_are_those_of_their_losses():
+    assert is_the_slope(theorems.later_gradient, loss)
+    assert not is_the_slope(twin(theorems.later_gradient, "1 - out**2", "1 - out"), loss)
+    assert is_the_slope(
+        lambda c, z: theorems.convex(c, z)[1], lambda z: theorems.convex(CASES, z)[0]
+    )
+
+
+def test_the_first_half_is_an_identity_in_the_cases():
+    s, m = theorems.slopes(CASES), 8
+    ratio, squared = CASES.gamma / s.sigma, theorems.dot(s.v, s.v)
+    second = CASES.gamma / (m * s.sigma**2) * theorems.dot(s.g, s.yhat) * squared
+    assert np.allclose(s.curvature, ratio**2 * s.later - second)
+    assert not np.allclose(s.curvature, ratio**2 * s.later_at_y - second)
+
+
+def keeps_the_ratio(make):
+    rng = np.random.default_rng(2)
+    g, v = rng.standard_normal((2, 8, 20))
+    thin = rng.standard_normal((8, 2, 20))
+    made = make(np.einsum("ikt,jkt->ijt", thin, thin), g, v)
+    forms = (theorems.quadratic(made, u) / theorems.dot(u, u) for u in (g, v))
+    return np.allclose(*forms) and np.linalg.eigvalsh(made.transpose(2, 0, 1)).min() > -1e-9
+
+
+def test_the_form_keeps_the_ratio_and_stays_semidefinite():
+    assert keeps_the_ratio(theorems.with_the_ratio)
+    for error in (("np.abs(of_a - of_b)", "of_a - of_b"), ("of_a < of_b", "of_a > of_b")):
+        assert not keeps_the_ratio(twin(theorems.with_the_ratio, *error)), error
+
+
+def test_a_lemma_on_angles_is_violated_by_the_wider_angle():
+    start, at = np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]])
+    wider, narrower = np.array([[1.0, -2.0]]), np.array([[1.0, 0.5]])
+    assert (
+        optima.violated(start, at, wider).all() and not optima.violated(start, at, narrower).any()
+    )
+    assert (optima.admitted(-start, at) == start).all()
+
+
+def test_least_squares_leaves_nothing_that_the_inputs_could_explain():
+    rng = np.random.default_rng(3)
+    inputs, targets = rng.standard_normal((5, 12, 4)), rng.standard_normal((5, 12))
+    rest = targets - np.einsum("tmf,tf->tm", inputs, optima.fit(inputs, targets))
+    assert np.allclose(optima.orthogonal_to(inputs, targets), rest)
