@@ -26,7 +26,7 @@ def test_a_net_that_is_not_trained_gains_nothing_online(monkeypatch):
 
 
 def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeypatch):
-    monkeypatch.setattr(nets, "SMALL_RATES", (0.1,))
+    monkeypatch.setattr(nets, "GRID", (0.1,))
     found = nets.detaching(SEED, depths=(2,))
     assert found["deviation over mean"] > 0.1
     monkeypatch.setitem(nets.NORMS, "deviation detached", nets.NORMS["mean detached"])
