@@ -161,24 +161,27 @@ def loss_of(digits: Split, name: str, depth: int, rate: float, seed: int, turn: 
     return float(np.nan_to_num(loss, nan=np.inf))
 
 
-def detaching(seed: int, depths: tuple = DEPTHS) -> dict[str, float]:
-    """Logarithms of ratios of two losses, each at the rate of the grid that is best for it: the
-    mean over the depths, and by depth.
+def best_losses(
+    name: str, seed: int, depths: tuple[int, ...] = DEPTHS, turn: int = 0
+) -> np.ndarray:
+    """The logarithm of the loss at the rate of the grid that is best for this net, by depth."""
+    digits = data.digits(np.random.default_rng(0))
+    found = [[loss_of(digits, name, d, r, seed, turn) for r in GRID] for d in depths]
+    return np.log(found).min(axis=1)
+
+
+def detaching(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
+    """Logarithms of ratios of two losses, each at its best rate: the mean over the depths, and by
+    depth.
 
     Without a statistic's derivative the gradient is longer, so at one rate for all the nets would
     take steps of different size. The control is the full layer norm on the data in another order.
     """
-    digits = data.digits(np.random.default_rng(0))
-
-    def best(name: str, turn: int = 0) -> np.ndarray:
-        found = [[loss_of(digits, name, d, r, seed, turn) for r in GRID] for d in depths]
-        return np.log(found).min(axis=1)
-
-    log = {name: best(name) for name in NORMS}
+    log = {name: best_losses(name, seed, depths) for name in NORMS}
     pairs = {
         "deviation over mean": log["deviation detached"] - log["mean detached"],
         "detached over none": log["both detached"] - log["no norm"],
-        "control": best("full", turn=1) - log["full"],
+        "control": best_losses("full", seed, depths, turn=1) - log["full"],
     }
     found = {name: ratio.mean() for name, ratio in pairs.items()}
     for name, ratio in pairs.items():
