@@ -28,6 +28,16 @@ BATCH: Pair = batch_norm, batch_norm_backward
 PLAIN: Pair = networks.no_norm, networks.no_norm_backward
 
 
+def left_over(x: np.ndarray, axis: int) -> float:
+    """The share of the variance of x that no gamma and beta, one a feature, can bring back after
+    a normalization over this axis: least squares, feature by feature."""
+    xhat, _ = standardize(x, axes=(axis,), eps=0.0)
+    c, d = x - x.mean(axis=0), xhat - xhat.mean(axis=0)
+    power = (d * d).sum(axis=0)
+    slope = (c * d).sum(axis=0) / np.where(power > 0, power, 1)
+    return float(((c - slope * d) ** 2).sum() / (c * c).sum())
+
+
 def backward_through(dy: np.ndarray, cache: Any, mean: int, deviation: int) -> np.ndarray:
     """Layer norm's dx for gamma = 1, with the gradient sent through these statistics only."""
     d = dy - dy.mean(axis=1, keepdims=True) if mean else dy
