@@ -33,6 +33,13 @@ def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeyp
     assert nets.detaching(SEED, depths=(2,))["deviation over mean"] == 0
 
 
+def test_without_the_derivatives_there_is_nothing_to_gain_by_them(monkeypatch):
+    monkeypatch.setattr(nets, "GRID", (0.1,))
+    assert nets.gains(SEED, depths=(2,))["derivatives"] > 0.1
+    monkeypatch.setitem(nets.NORMS, "both detached", nets.NORMS["full"])
+    assert nets.gains(SEED, depths=(2,))["derivatives"] == 0
+
+
 def test_the_gradients_that_are_compared_are_those_of_the_book():
     start = networks.dense((64, 32, 10), np.random.default_rng(SEED))
     args = DIGITS.x_train, DIGITS.labels_train
