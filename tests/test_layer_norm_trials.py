@@ -20,6 +20,13 @@ def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch)
     assert found["faster at 4"] == found["faster at 128"] == found["more sensitive"] == 0
 
 
+def test_what_any_network_ranges_over_is_taken_off(monkeypatch):
+    monkeypatch.setattr(nets, "RATES", (0.1,))
+    monkeypatch.setattr(nets, "by_batch_norm", nets.by_no_norm)
+    found = nets.sensitivity(SEED, steps=40)
+    assert found["batch norm"] == 0 != found["layer norm"]
+
+
 def test_a_net_that_is_not_trained_gains_nothing_online(monkeypatch):
     monkeypatch.setattr(nets, "trained", lambda digits, pair, start, *_: ([], start))
     assert nets.online(SEED)["layer norm"] == 0

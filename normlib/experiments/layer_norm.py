@@ -132,6 +132,30 @@ def batch_size(seed: int, steps: int = 200) -> dict[str, float]:
 BATCH_SIZE = Trial(batch_size, seeds=range(4000, 4010), bounds={"ba2016-2": 0.0488, "004-72": 0.02})
 
 
+def by_no_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
+    """As the others; at a rate at which it diverges its loss is infinite."""
+    with np.errstate(all="ignore"):
+        losses, net = trained(digits, PLAIN, start, batches, rate)
+        right = networks.accuracy(net, digits.x_test, digits.labels_test, PLAIN[0])
+    return np.nan_to_num(losses.mean(), nan=np.inf), right
+
+
+def sensitivity(seed: int, steps: int = 200) -> dict[str, float]:
+    """By how much the test accuracy ranges over batches of 2, 4 and 128, each at its best rate,
+    more than without a norm: a small batch shows fewer samples in as many steps to any network."""
+    layer, batch, plain = (
+        np.ptp([at_its_best_rate(by, m, seed, 0, steps)[1] for m in (2, 4, 128)])
+        for by in (by_layer_norm, by_batch_norm, by_no_norm)
+    )
+    return {"batch norm": batch - plain, "layer norm": layer - plain, "no norm": plain}
+
+
+# 004-72 once more, with a control that BATCH_SIZE lacks: what a network without a norm ranges over.
+# Two points would matter, as above. The claim is that batch norm's accuracy ranges over more and
+# layer norm's does not, so that layer norm is the contrary case.
+SENSITIVITY = Trial(sensitivity, seeds=range(4020, 4030), bounds={"004-72": 0.02})
+
+
 def online(seed: int) -> dict[str, float]:
     """One pass over the digits, one by one, against the same pass in batches of 64."""
     digits = data.digits(np.random.default_rng(0))
