@@ -291,8 +291,9 @@ def test_the_ledger_is_filtered_by_source_verdict_chapter_and_words(ledger_page)
     assert chosen("verdict", FALSE) == {c.id for c in claims.values() if c.verdict == FALSE}
     both = {c.id for c in claims.values() if c.verdict == FALSE and "002" in c.at}
     assert both and chosen("said by", sources["002"]) == both
-    in_layer_norm = {name for name in both if claims[name].page == "layer-norm"}
-    assert in_layer_norm and chosen("decided in", "Layer normalization") == in_layer_norm
+    page, title = "claims/layer-normalization", "Claims about layer normalization"
+    in_layer_norm = {name for name in both if claims[name].page == page}
+    assert in_layer_norm and chosen("decided in", title) == in_layer_norm
     assert chosen("words", "root variance") <= in_layer_norm
     assert not chosen("words", "zyzzyva")
 

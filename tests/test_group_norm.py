@@ -1,0 +1,34 @@
+"""What the chapter on group norm measures is what it says."""
+
+import numpy as np
+from twins import twin
+
+from normlib.experiments import group_norm as shared
+from normlib.layers import instance_norm, instance_norm_backward, standardize
+
+X = np.random.default_rng(0).standard_normal((3, 4, 5, 5))
+CHANNEL = np.ones(4), np.zeros(4)
+
+
+def test_the_gradient_of_an_entry_tells_what_it_depends_on():
+    asked = X, (1, 2, 0, 1), instance_norm, instance_norm_backward, CHANNEL
+    expected = np.zeros(X.shape, dtype=bool)
+    expected[1, 2] = True
+    assert ((shared.gradient_of_entry(*asked) != 0) == expected).all()
+    wrong = twin(shared.gradient_of_entry, "only[here] = 1.0", "only[0] = 1.0")
+    assert ((wrong(*asked) != 0) != expected).any()
+
+
+def test_a_filter_is_a_correlation_with_the_image():
+    image, filters = X[0, :1], np.random.default_rng(1).standard_normal((2, 3, 3))
+    by_hand = (image[0, 1:4, 2:5] * filters[1]).sum()
+    assert np.isclose(shared.feature_maps(image, filters)[0, 1, 1, 2], by_hand)
+
+
+def test_what_a_loud_channel_leaves_of_the_others():
+    for channels, factor in ((4, 100), (16, 3)):
+        noise = np.random.default_rng(2).standard_normal((2, channels, 40, 40))
+        noise[:, 0] *= factor
+        left = shared.deviations(standardize(noise, axes=(1, 2, 3), eps=0.0)[0])[1:].mean()
+        assert abs(left / shared.quiet_deviation(channels, factor) - 1) < 0.05
+        assert abs(left / shared.quiet_deviation(channels, 2 * factor) - 1) > 0.2

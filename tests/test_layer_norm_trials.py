@@ -1,0 +1,124 @@
+"""The trials on layer norm see what they are about: the effect goes with what is compared."""
+
+import numpy as np
+from twins import twin
+
+from normlib.experiments import data, networks
+from normlib.experiments import layer_norm as nets
+from normlib.experiments import layer_norm_in_time as recurrent
+from normlib.layers import layer_norm, layer_norm_backward
+
+DIGITS = data.digits(np.random.default_rng(0))
+SEED = 1
+
+
+def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch):
+    monkeypatch.setattr(nets, "RATES", (0.1,))
+    assert nets.batch_size(SEED, steps=100)["faster at 4"] > 0.05
+    monkeypatch.setattr(nets, "by_batch_norm", nets.by_layer_norm)
+    found = nets.batch_size(SEED, steps=20)
+    assert found["faster at 4"] == found["faster at 128"] == found["more sensitive"] == 0
+
+
+def test_what_any_network_ranges_over_is_taken_off(monkeypatch):
+    monkeypatch.setattr(nets, "RATES", (0.1,))
+    monkeypatch.setattr(nets, "by_batch_norm", nets.by_no_norm)
+    found = nets.sensitivity(SEED, steps=40)
+    assert found["batch norm"] == 0 != found["layer norm"]
+
+
+def test_a_net_that_is_not_trained_gains_nothing_online(monkeypatch):
+    monkeypatch.setattr(nets, "trained", lambda digits, pair, start, *_: ([], start))
+    assert nets.online(SEED)["layer norm"] == 0
+
+
+def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeypatch):
+    monkeypatch.setattr(nets, "GRID", (0.1,))
+    found = nets.detaching(SEED, depths=(2,))
+    assert found["deviation over mean"] > 0.1
+    monkeypatch.setitem(nets.NORMS, "deviation detached", nets.NORMS["mean detached"])
+    assert nets.detaching(SEED, depths=(2,))["deviation over mean"] == 0
+
+
+def test_without_the_derivatives_there_is_nothing_to_gain_by_them(monkeypatch):
+    monkeypatch.setattr(nets, "GRID", (0.1,))
+    assert nets.gains(SEED, depths=(2,))["derivatives"] > 0.1
+    monkeypatch.setitem(nets.NORMS, "both detached", nets.NORMS["full"])
+    assert nets.gains(SEED, depths=(2,))["derivatives"] == 0
+
+
+def test_the_gradients_that_are_compared_are_those_of_the_book():
+    start = networks.dense((64, 32, 10), np.random.default_rng(SEED))
+    args = DIGITS.x_train, DIGITS.labels_train
+    rows = np.arange(40)
+    full, shipped = (
+        networks.gradient(*args, pair)(start, rows)[1]["w0"]
+        for pair in (nets.NORMS["full"], (layer_norm, layer_norm_backward))
+    )
+    other = networks.gradient(*args, nets.NORMS["mean detached"])(start, rows)[1]["w0"]
+    assert np.allclose(full, shipped) and not np.allclose(other, shipped)
+
+
+def test_the_scale_of_the_weights_changes_the_way_back_without_a_norm_alone():
+    one, two = (nets.scaled(6, s, np.random.default_rng(SEED)) for s in (1.0, 2.0))
+    moved = {
+        name: nets.way_back(pair, two, DIGITS) - nets.way_back(pair, one, DIGITS)
+        for name, pair in (nets.PAIRS | {"plain": nets.PLAIN}).items()
+    }
+    assert abs(moved["layer norm"]) < 0.01 and abs(moved["batch norm"]) < 0.01
+    assert abs(moved["plain"] - 5 * np.log10(2)) < 0.2  # five layers between the two gradients
+
+
+def test_a_net_that_diverges_counts_as_guessing():
+    start = nets.scaled(4, 1e6, np.random.default_rng(SEED))
+    found = nets.after_training(nets.PLAIN, DIGITS, start, nets.order(64, 35, SEED))
+    assert found == np.log(10)
+
+
+def test_layer_norm_is_what_keeps_a_gradient_from_growing(monkeypatch):
+    monkeypatch.setattr(recurrent, "drawn", lambda _: (5.0, 0.5))
+    assert recurrent.gradient_length(SEED)["less growth"] > 5
+    monkeypatch.setattr(recurrent, "WITH_NORM", recurrent.WITHOUT)
+    found = recurrent.gradient_length(SEED)
+    assert found["less growth"] == found["less fading"] == found["less fading, no input"] == 0
+
+
+def test_the_exponent_is_that_of_a_linear_network():
+    x, part = recurrent.noise(SEED), recurrent.part_at(SEED, 1.0)
+    linear = tuple(p if i != 1 else 0.7 * np.eye(64) for i, p in enumerate(part))
+    small = 1e-6 * linear[0], *linear[1:]  # so small that tanh is linear
+
+    def quiet(a, gamma, beta):
+        return 1e-6 * a, None
+
+    assert abs(recurrent.exponent(x[:3], small, quiet, SEED) - np.log(0.7e-6)) < 1e-9
+    free, _ = recurrent.change_of_size(0 * x, linear, "ReLU", SEED)
+    assert abs(free - np.log(0.7)) < 1e-9
+
+
+def test_a_gradient_that_forgets_the_unit_does_not_go_with_the_size():
+    x, part = 0 * recurrent.noise(SEED), recurrent.part_at(SEED, 3.0)
+    wrong = twin(recurrent.change_of_size, "(d * slope(a))", "d")
+    size, gradient = recurrent.change_of_size(x, part, "ReLU", SEED)
+    assert abs(gradient - size) < 0.2 < abs(wrong(x, part, "ReLU", SEED)[1] - size)
+
+
+def test_shared_statistics_are_those_of_all_steps_together():
+    net = recurrent.network(8, 6, np.random.default_rng(SEED))
+    x = recurrent.rows(DIGITS.x_train[:50])
+    each = recurrent.of_steps(net, x)
+    _, _, cache = recurrent.logits(net, x, recurrent.batch_norm)
+    sums = np.concatenate([s.x @ net["w_xh"] + s.before @ net["w_hh"] for s in cache.steps])
+    one = recurrent.pooled(each)[0]
+    assert np.allclose(one[0], sums.mean(axis=0)) and np.allclose(one[1], sums.var(axis=0))
+
+
+def test_the_gradient_with_normalized_reading_is_that_of_its_loss():
+    net = recurrent.network(8, 6, np.random.default_rng(SEED))
+    x, labels, rows = recurrent.rows(DIGITS.x_train[:30]), DIGITS.labels_train[:30], np.arange(30)
+    slopes = recurrent.gradient_read_alone(x, labels)
+    for name in net:
+        step = np.random.default_rng(2).standard_normal(net[name].shape)
+        up, down = (slopes(net | {name: net[name] + h * step}, rows)[0] for h in (1e-6, -1e-6))
+        along = (slopes(net, rows)[1][name] * step).sum()
+        assert abs((up - down) / 2e-6 - along) < 1e-6, name
