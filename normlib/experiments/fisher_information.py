@@ -120,6 +120,13 @@ def quarters() -> np.ndarray:
     return np.array(found)
 
 
+def half_renewed(norm: Callable, theta: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """F after doubling with a planted error: only one of its two Jacobians is renewed."""
+    before, after = (jacobian(norm, t) for t in (theta, theta * factors))
+    bent = classes(outputs(norm, theta)) @ before
+    return np.tensordot(after, bent, axes=((0, 1), (0, 1))) / len(X)
+
+
 def gradient(norm: Callable, theta: np.ndarray) -> np.ndarray:
     """Of the cross entropy on all digits, with respect to the weights."""
     errors = softmax(outputs(norm, theta)) - np.eye(10)[LABELS]
@@ -160,15 +167,18 @@ def unprojected(theta: np.ndarray, x: np.ndarray = X) -> np.ndarray:
     return averaged(J, classes(outputs(by_weights, theta, x)))
 
 
-def as_printed(norm: Callable, theta: np.ndarray) -> np.ndarray:
+def as_printed(norm: Callable, theta: np.ndarray, cov: Callable = classes) -> np.ndarray:
     """The blocks of equation 13, as transcribed: only the derivative of z_i by its own w_i."""
     own = jacobian(norm, theta) * (np.arange(10)[:, None] == unit)
-    return averaged(own, classes(outputs(norm, theta)))
+    return averaged(own, cov(outputs(norm, theta)))
 
 
-def gain_metric(norm: Callable, theta: np.ndarray, x: np.ndarray = X, g: float = 1.0) -> np.ndarray:
+def gain_metric(
+    norm: Callable, theta: np.ndarray, x: np.ndarray = X, g: float = 1.0, eps: float = 0.0
+) -> np.ndarray:
     """The diagonal of F along the gains, after these were multiplied by g."""
-    return fisher(norm, np.where(kind == "g", g * theta, theta), x).diagonal()[kind == "g"]
+    F = fisher(norm, np.where(kind == "g", g * theta, theta), x, eps=eps)
+    return F.diagonal()[kind == "g"]
 
 
 def length_metric(theta: np.ndarray, x: np.ndarray) -> np.ndarray:

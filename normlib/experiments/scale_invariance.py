@@ -4,7 +4,7 @@ One hidden layer of 32 units on digits. Only its weights are trained; the output
 that with a norm all trained weights are scale invariant.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -39,15 +39,22 @@ def slope(
 
 
 def descent(
-    slope: Callable, w: np.ndarray, batches: Iterable, rate: float, norm: Pair, decay: float = 0.0
+    slope: Callable,
+    w: np.ndarray,
+    batches: Iterable,
+    rate: float,
+    norm: Pair,
+    decay: float = 0.0,
+    update: Callable | None = None,
 ) -> Iterator[training.Moment]:
-    """Every step of gradient descent with weight decay; `slope` is a function (w, rows, norm)."""
+    """Every step of gradient descent with weight decay, or of another update; `slope` is a
+    function (w, rows, norm)."""
 
     def gradient(params: dict, rows: np.ndarray) -> tuple[float, dict]:
         loss, g = slope(params["w"], rows, norm)
         return loss, {"w": g}
 
-    update = partial(training.sgd, decay=decay)
+    update = update or partial(training.sgd, decay=decay)
     return training.walk({"w": w}, gradient, batches, rate, update=update)
 
 
@@ -135,3 +142,29 @@ def lengths(seed: int) -> dict[str, float]:
 # A gradient that falls as 1/n^p with the length n gives the exponent 1/(2 + 2p): ½, ¼ and ⅙ for
 # p = 0, 1 and 2. The bound is half the way from ¼ to the nearer of the others, 1/24.
 LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0.0417})
+
+
+# Decay, or a rate that grows.
+
+
+def scheduled(
+    digits: Split,
+    rate_at: Callable[[int], float],
+    decay: float,
+    names: Collection[str],
+    eps: float = 0.0,
+) -> np.ndarray:
+    """The losses of 100 steps on two hidden layers. The parameters named get this rate at step t
+    and the decay, the others a constant rate of 0.5 and none."""
+    net = networks.dense((64, 32, 32, 10), np.random.default_rng(3))
+    order = list(training.batches(1437, 64, 100, np.random.default_rng(4)))
+
+    def update(params: dict, slopes: dict, rate: float, t: int | None) -> tuple[dict, int]:
+        t, others = t or 0, {n: value for n, value in params.items() if n not in names}
+        named = {n: params[n] for n in names}
+        moved = training.sgd(named, slopes, rate_at(t), decay=decay)[0]
+        return moved | training.sgd(others, slopes, rate)[0], t + 1
+
+    norm = partial(batch_norm, eps=eps), batch_norm_backward
+    gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
+    return training.train(net, gradient, order, 0.5, update=update)[0]
