@@ -168,7 +168,7 @@ def unprojected(theta: np.ndarray, x: np.ndarray = X) -> np.ndarray:
 
 
 def as_printed(norm: Callable, theta: np.ndarray, cov: Callable = classes) -> np.ndarray:
-    """The blocks of equation 13, as transcribed: only the derivative of z_i by its own w_i."""
+    """The blocks of equation 13: only the derivative of z_i by its own w_i."""
     own = jacobian(norm, theta) * (np.arange(10)[:, None] == unit)
     return averaged(own, cov(outputs(norm, theta)))
 
