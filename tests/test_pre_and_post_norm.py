@@ -133,3 +133,13 @@ def test_the_last_gradient_falls_with_depth_if_a_norm_stands_at_the_end():
         return np.mean(runs[1]) / np.mean(runs[0])
 
     assert ratio("pre-norm") < 0.5 < min(ratio("post-norm"), ratio("pre-norm, no norm at the end"))
+
+
+def test_along_a_net_a_gradient_is_a_power_and_a_factor_of_its_layer(monkeypatch):
+    index = np.arange(1, 17)
+    monkeypatch.setattr(transformer, "measure", lambda *_: (3 * index**-0.5, 1.0 * index))
+    found = transformer.along(0)
+    assert np.isclose(found["pre-norm, power"], -0.5) and found["pre-norm, factor"] < -0.05
+    assert np.isclose(found["pre-norm, times the stream, power"], 0)
+    monkeypatch.setattr(transformer, "measure", lambda *_: (np.exp(index / 5), 1.0 + 0 * index))
+    assert np.isclose(transformer.along(0)["post-norm, factor"], 0.2)

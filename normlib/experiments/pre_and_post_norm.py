@@ -139,3 +139,22 @@ PLACES = Trial(
     seeds=range(6200, 6232),
     bounds={"xiong2020-1": 0.25, "xiong2020-2": 0.25, "xiong2020-3": 1.4142},
 )
+
+
+def along(seed: int) -> dict[str, float]:
+    """How the gradients of a net of 16 layers change from layer to layer: as a power of the index
+    of the layer, and by a factor for each layer (both as slopes of logarithms)."""
+    digits = data.digits(np.random.default_rng(0))
+    found, index = {}, np.arange(1, 17)
+    for name in ("post-norm", "pre-norm"):
+        grads, squares = measure(digits, MODELS[name], 16, seed)
+        for what, values in ((name, grads), (f"{name}, times the stream", grads * squares**0.5)):
+            found[f"{what}, power"] = float(np.polyfit(np.log(index), np.log(values), 1)[0])
+            found[f"{what}, factor"] = float(np.polyfit(index, np.log(values), 1)[0])
+    return found
+
+
+# The same at every layer is the power 0. The stream before layer l has the size √l, which gives the
+# power -1/2 if nothing makes up for it; 1/4 is half way. What decays towards the input has a factor
+# whose logarithm is above 0.
+ALONG = Trial(along, seeds=range(6250, 6266), bounds={"xiong2020-7": 0.25, "xiong2020-8": 0.0})
