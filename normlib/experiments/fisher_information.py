@@ -50,18 +50,19 @@ NORMS = {"weight norm": by_weights, "batch norm": by_batch, "layer norm": by_lay
 def start(seed: int) -> np.ndarray:
     """Random parameters."""
     rng = np.random.default_rng(seed)
-    w, b, g = rng.standard_normal(160) / 2, rng.standard_normal(10) / 2, rng.standard_normal(10)
-    return np.concatenate([w, b, np.exp(g / 4)])
+    w, b, g = (rng.standard_normal(size) for size in (160, 10, 10))
+    return np.concatenate([w / 2, b / 2, np.exp(g / 4)])
 
 
 def outputs(norm: Callable, theta: Array, x: Array = X, eps: float = 0.0) -> Array:
     return norm(theta[:160].reshape(10, 16), theta[170:], theta[160:170], x, eps)
 
 
-def jacobian(norm: Callable, theta: np.ndarray, x: np.ndarray = X, **eps: float) -> np.ndarray:
+def jacobian(norm: Callable, theta: Array, x: Array = X, **eps: float) -> Array:
     """∂z/∂θ by complex steps: cases, outputs, parameters."""
     steps = 1e-30j * np.eye(len(theta))
-    return np.stack([outputs(norm, theta + s, x, **eps).imag / 1e-30 for s in steps], axis=2)
+    columns = [outputs(norm, theta + s, x, **eps).imag / 1e-30 for s in steps]
+    return np.stack(columns, axis=2)
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
@@ -86,10 +87,11 @@ def averaged(J: np.ndarray, covariances: np.ndarray) -> np.ndarray:
 
 
 def fisher(
-    norm: Callable, theta: np.ndarray, x: np.ndarray = X, cov: Callable = classes, **eps: float
+    norm: Callable, theta: Array, x: Array = X, cov: Callable = classes, **eps
 ) -> np.ndarray:
     """F = E[Jᵀ Cov[y | x] J], the parameters in the order of θ."""
-    return averaged(jacobian(norm, theta, x, **eps), cov(outputs(norm, theta, x, **eps)))
+    covariances = cov(outputs(norm, theta, x, **eps))
+    return averaged(jacobian(norm, theta, x, **eps), covariances)
 
 
 # What is done to the weights, as factors on θ.
@@ -138,14 +140,16 @@ def turns(norm: Callable, c: float, seed: int = 0) -> np.ndarray:
     at = np.where(kind == "w", c * start(seed), start(seed))
     g, F = gradient(norm, at), fisher(norm, at)[:160, :160]
     steps = AIMS[0, :160], g, np.linalg.pinv(F, rcond=1e-9, hermitian=True) @ g
-    return np.array([np.linalg.norm(step) for step in steps]) / np.linalg.norm(at[:160])
+    lengths = [np.linalg.norm(step) for step in steps]
+    return np.array(lengths) / np.linalg.norm(at[:160])
 
 
-def divergence(norm: Callable, theta: np.ndarray, moved: np.ndarray, **eps: float) -> float:
+def divergence(norm: Callable, theta: Array, moved: Array, **eps: float) -> float:
     """The Kullback-Leibler divergence of the predictions at `moved` from those at θ."""
     here, there = (outputs(norm, t, **eps) for t in (theta, moved))
     p, shift = softmax(here), there - here
-    return (np.log((p * np.exp(shift)).sum(axis=1)) - (p * shift).sum(axis=1)).mean()
+    logs = np.log((p * np.exp(shift)).sum(axis=1))
+    return (logs - (p * shift).sum(axis=1)).mean()
 
 
 LENGTHS = 0.2 / 2.0 ** np.arange(7)
@@ -153,8 +157,9 @@ LENGTHS = 0.2 / 2.0 ** np.arange(7)
 
 def misses(norm: Callable, theta: np.ndarray, F: np.ndarray) -> np.ndarray:
     """The relative error of ½ δᵀFδ for each length, root mean square over the directions."""
-    kl = np.array([[divergence(norm, theta, theta + s * u) for u in AIMS] for s in LENGTHS])
-    form = LENGTHS[:, None] ** 2 * np.einsum("up,pq,uq->u", AIMS, F, AIMS) / 2
+    steps = LENGTHS[:, None, None] * AIMS
+    kl = [[divergence(norm, theta, theta + d) for d in row] for row in steps]
+    form = np.einsum("sup,pq,suq->su", steps, F, steps) / 2
     return np.sqrt(((form / kl - 1) ** 2).mean(axis=1))
 
 
@@ -174,7 +179,7 @@ def as_printed(norm: Callable, theta: np.ndarray, cov: Callable = classes) -> np
 
 
 def gain_metric(
-    norm: Callable, theta: np.ndarray, x: np.ndarray = X, g: float = 1.0, eps: float = 0.0
+    norm: Callable, theta: Array, x: Array = X, g: float = 1.0, eps: float = 0.0
 ) -> np.ndarray:
     """The diagonal of F along the gains, after these were multiplied by g."""
     F = fisher(norm, np.where(kind == "g", g * theta, theta), x, eps=eps)

@@ -33,7 +33,8 @@ def slope(
     params = net | {"w0": w}
     logits, caches = networks.forward(params, digits.x_train[rows], norm[0])
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p, targets = p / p.sum(axis=1, keepdims=True), np.eye(10)[digits.labels_train[rows]]
+    p, targets = p / p.sum(axis=1, keepdims=True), np.eye(10)
+    targets = targets[digits.labels_train[rows]]
     back = networks.backward(params, (p - targets) / len(rows), caches, norm[1])
     return -np.log((p * targets).sum(axis=1) + 1e-300).mean(), back["w0"]
 

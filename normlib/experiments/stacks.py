@@ -59,10 +59,10 @@ def squared_gradients(
 ) -> np.ndarray:
     """|gradient|² at the input of each layer, the lowest layer first. The weights have the
     variance gain²/inputs. With skip, each layer is added to its input (not to the data)."""
-    act, tape, affine = ACTIVATIONS[activation], [], (np.ones(width), np.zeros(width))
+    act, tape, pair = ACTIVATIONS[activation], [], (np.ones(width), np.zeros(width))
     for inputs in [x.shape[1]] + [width] * (depth - 1):
         w = rng.standard_normal((inputs, width)) * gain / np.sqrt(inputs)
-        y, cache = norm[0](x @ w, *affine, eps=eps)
+        y, cache = norm[0](x @ w, *pair, eps=eps)
         out, slope = act(y)
         around = skip and len(tape) > 0
         x = x + out if around else out
