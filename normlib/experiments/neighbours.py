@@ -2,16 +2,19 @@
 
 import numpy as np
 
+from normlib.layers.core import Array
+
 
 def dyt(x: np.ndarray, alpha: float = 0.5) -> np.ndarray:
     """DyT with gamma = 1 and beta = 0 (Zhu et al. 2025)."""
     return np.tanh(alpha * x)
 
 
-def largest_weight(q: np.ndarray, keys: np.ndarray, g: float, *, normalize: bool = True) -> float:
+def largest_weight(q: Array, keys: Array, g: float, *, normalize=True) -> float:
     """The largest attention weight of a query on these keys, with logits g · q · k."""
     if normalize:
-        q, keys = q / np.linalg.norm(q), keys / np.linalg.norm(keys, axis=1, keepdims=True)
+        q = q / np.linalg.norm(q)
+        keys = keys / np.linalg.norm(keys, axis=1, keepdims=True)
     logits = g * keys @ q
     weights = np.exp(logits - logits.max())
     return weights.max() / weights.sum()

@@ -136,7 +136,7 @@ TIMES = 2.0 ** np.arange(-4, 3.5, 0.5)  # of the rate from which on ordinary wei
 RATES = 0.0125 * 2.0 ** np.arange(9)
 
 
-def steps_needed(seed: int, times: float, normalized: bool, most: int = 2000) -> int:
+def steps_needed(seed: int, times: float, normalized: bool, most=2000) -> int:
     """How many steps the regression takes to a thousandth of what its targets hold; `most` for
     one that does not get there."""
     start, gradient, limit = regression(np.random.default_rng(seed))
@@ -262,7 +262,7 @@ def from_data(v: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return 1 / t.std(axis=0), -t.mean(axis=0) / t.std(axis=0)
 
 
-def through_depth(start: Start, x: np.ndarray, size: float = 0.05) -> list[np.ndarray]:
+def through_depth(start: Start, x: np.ndarray, size=0.05) -> list[np.ndarray]:
     """The outputs of ten layers of 100 units before their ReLU, each started on what the layer
     before it puts out."""
     draw, outputs = np.random.default_rng(1), []
