@@ -422,6 +422,7 @@ def test_a_place_is_told_in_words_and_sorted_by_numbers():
     assert str(Passage("Theorem 4.1", "transcribed")) == "Theorem 4.1, as transcribed"
     assert str(Passage("", "transcribed")) == "as transcribed"
     assert str(Passage("section 3", "read")) == "section 3"
+    assert str(Passage("section 2.2", "unconfirmed")) == "section 2.2, not confirmed"
 
 
 CARD = re.compile(r"\[([\w-]+)\]\(([\w/-]+)\.ipynb#cell-id=claim-([\w-]+)\)")

@@ -25,8 +25,8 @@ that several sources make stands in the file of the first, and names the others.
     matters = "…"
 
 scope: the words by which the source itself limits what it says, quoted one by one.
-text: "read" if the paper was read; "transcribed" if a transcription of it was, which the cards
-then say; "unconfirmed" if the passage was taken from a transcription or from memory.
+text: "read" if the paper was read there; "transcribed" if what others wrote down from it was, be
+it a copy or notes; "unconfirmed" if neither was found. The cards say all but the first.
 evidence: "proof", algebra on symbols, for all their values; "computation", numbers that come to
 the same verdict with any seed, such as an identity, a count or a counterexample; "experiment",
 all that rests on what was drawn: trained networks, random networks, samples. An experiment also
@@ -61,7 +61,10 @@ REMARKS = {
 }
 VERDICTS = tuple(REMARKS)
 EVIDENCE = PROOF, COMPUTATION, EXPERIMENT = "proof", "computation", "experiment"
-TEXTS = READ, TRANSCRIBED, UNCONFIRMED = "read", "transcribed", "unconfirmed"
+READ, TRANSCRIBED, UNCONFIRMED = "read", "transcribed", "unconfirmed"
+# What is said beside a passage.
+SAID_OF_TEXT = {READ: "", TRANSCRIBED: "as transcribed", UNCONFIRMED: "not confirmed"}
+TEXTS = tuple(SAID_OF_TEXT)
 FOLDER = "normlib/claims/register"
 READER = ("objection", "answer")
 TEXTS_OF_CLAIM = ("matters", "evidence", "setup", "trial", "page", *READER, "changed")
@@ -89,8 +92,7 @@ class Passage(NamedTuple):
     scope: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = "as transcribed" if self.text == TRANSCRIBED else ""
-        return ", ".join(filter(None, [self.passage, said]))
+        return ", ".join(filter(None, [self.passage, SAID_OF_TEXT[self.text]]))
 
 
 class Claim(NamedTuple):
