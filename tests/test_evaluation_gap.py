@@ -59,6 +59,15 @@ def test_accumulated_parts_are_one_step_with_the_mean_gradient():
     assert not torch.equal(whole[0].weight, net[0].weight)
 
 
-def test_averaged_weights_are_the_mean_of_the_last_steps():
-    losses = [evaluation.accuracy(evaluation.averaged(0, TRAIN), TRAIN, by_batches=True)]
-    assert losses[0] > 95
+def test_averaged_weights_are_the_mean_of_the_last_steps_in_a_network_that_never_ran():
+    net, seen = evaluation.network(0), []
+    last = net[-1].weight
+
+    def keep():
+        seen.append(last.detach().clone())
+
+    evaluation.fit(net, TRAIN, evaluation.order(0), rate=0.5, after=keep)
+    made = evaluation.averaged(0, TRAIN)
+    assert torch.allclose(made[-1].weight, torch.stack(seen[100:]).mean(dim=0), atol=1e-5)
+    assert not torch.allclose(made[-1].weight, torch.stack(seen).mean(dim=0), atol=1e-3)
+    assert all((norm.running_mean == 0).all() for norm in evaluation.norms(made))

@@ -306,16 +306,31 @@ def test_only_what_lacks_something_is_on_the_lists_of_that():
 
 
 def unexplained(earlier, claims):
-    """The claims that once had another verdict, and do not say why they have this one."""
-    old = {
-        (c["id"], c["verdict"]) for text in earlier for c in tomllib.loads(text).get("claim", ())
-    }
-    now = {c.id: c for c in claims.values()}
-    return sorted({id for id, was in old if id in now and was != now[id].verdict} - explained(now))
+    """The claims that once had another verdict, and do not say which and why they have this one."""
+    old = {}
+    for claim in (c for text in earlier for c in tomllib.loads(text).get("claim", ())):
+        old.setdefault(claim["id"], set()).add(claim["verdict"])
+    return [c.id for c in claims.values() if not tells(c, old.get(c.id, set()) - {c.verdict})]
 
 
-def explained(claims):
-    return {claim.id for claim in claims.values() if claim.changed}
+def tells(claim, others):
+    """Whether it names one of its other verdicts, if it had any, and says more than that."""
+    was, said = claim.changed.startswith("Was "), claim.changed
+    return not others or was and any(v in said and len(said) > len(v) + 20 for v in others)
+
+
+PROVISIONAL = "To be read."
+
+
+def unanswered(claims):
+    """The entries whose objection or answer only keeps the place."""
+    return [c.id for c in claims.values() if PROVISIONAL in (c.objection, c.answer)]
+
+
+def test_no_objection_and_no_answer_only_keeps_the_place_of_one():
+    assert unanswered(ledger.register().claims) == []
+    (entry,) = read(ENTRY[HOLDS]).claims.values()
+    assert unanswered({"a": entry._replace(answer=PROVISIONAL), "b": entry}) == [entry.id]
 
 
 def test_every_verdict_that_was_once_another_says_why_it_changed():
@@ -329,7 +344,9 @@ def test_every_verdict_that_was_once_another_says_why_it_changed():
 def test_a_verdict_that_changed_without_a_reason_is_seen():
     (old,), (new,) = ([document(ENTRY[verdict])] for verdict in (HOLDS, CONDITIONS))
     assert unexplained([old], ledger.read({"000": new}).claims) == ["000-01"]
-    assert unexplained([old, new], ledger.read({"000": new + '\nchanged = "c"'}).claims) == []
+    for changed, silent in (("Was holds: a case outside of it was found.", []), ("c", ["000-01"])):
+        told = ledger.read({"000": new + f'\nchanged = "{changed}"'}).claims
+        assert unexplained([old, new], told) == silent
 
 
 # Addresses stay good.
