@@ -316,7 +316,7 @@ def unexplained(earlier, claims):
 def tells(claim, others):
     """Whether it names one of its other verdicts, if it had any, and says more than that."""
     was, said = claim.changed.startswith("Was "), claim.changed
-    return not others or was and any(v in said and len(said) > len(v) + 20 for v in others)
+    return not others or (was and any(v in said and len(said) > len(v) + 20 for v in others))
 
 
 PROVISIONAL = "To be read."
