@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -10,10 +11,10 @@ import pytest
 import sympy as sp
 from project import CHAPTERS
 
-import normlib
+import normlib.book
 from normlib import evidence
-from normlib.book import Source, StepError, Steps, Table, edges, mean
-from normlib.book.steps import evaluated
+from normlib.book import Source, StepError, Steps, Table, edges, equation, mean
+from normlib.book.steps import evaluated, same
 from normlib.verify.derivations import (
     N,
     adjoint,
@@ -66,7 +67,7 @@ with sp.evaluate(False):
 def faults(form):
     """The same with a sign turned, an index exchanged, a factor added, a term dropped."""
     with sp.evaluate(False):
-        found = {"sign": -form, "factor": 2 * form}
+        found = {"sign": -form, "factor": 2 * form} if form != 0 else {"not zero": sp.S.One}
         for entry in sorted(form.atoms(sp.Indexed), key=str):
             other = entry.base[i + 1] if entry.indices[0] == i else entry.base[k + 1]
             found[f"index of {entry}"] = form.xreplace({entry: other})
@@ -117,6 +118,26 @@ def test_an_equation_is_printed_in_the_order_and_the_letters_of_the_book():
     )
 
 
+A, B, LAMBDA = sp.symbols("a b lambda", positive=True)
+SQUARED = sp.Matrix([[A**2 + B**2, 2 * A * B], [2 * A * B, A**2 + B**2]])
+
+
+def test_an_equation_of_any_kind_is_compared_with_what_was_derived():
+    with sp.evaluate(False):
+        form = (A + B) ** 2 / LAMBDA
+    shown = equation("y", (A**2 + 2 * A * B + B**2) / LAMBDA, form)
+    assert shown._repr_latex_() == r"$$y = \frac{\left(a + b\right)^{2}}{\lambda}$$"
+    with pytest.raises(StepError, match="for y is not what was derived"):
+        equation("y", (A**2 + B**2) / LAMBDA, form)
+
+
+def test_an_equation_may_be_one_of_matrices():
+    square = sp.Matrix([[A, B], [B, A]]) ** 2
+    assert equation("W^2", square, SQUARED)
+    with pytest.raises(StepError):
+        equation("W^2", square, SQUARED.T + sp.eye(2))
+
+
 def test_a_derivative_has_one_name_on_the_page_and_in_the_derivation():
     assert adjoint(xhat[k]) == DXHAT[k] and adjoint(var) == DVAR
 
@@ -153,29 +174,38 @@ def test_a_table_writes_fractions_and_refuses_what_is_none():
 # The pages themselves: every equation that one displays, with every fault.
 
 
-def pages_with_steps():
+DISPLAYS = re.compile(r"\bsteps\.(definition|output|gradient)\(|\bequation\(")
+
+
+def pages_with_equations():
     notebooks = {path.stem: nbformat.read(path, as_version=4) for path in CHAPTERS}
     sources = {
         name: [cell.source for cell in notebook.cells if cell.cell_type == "code"]
         for name, notebook in notebooks.items()
     }
-    return {name: cells for name, cells in sources.items() if any("Steps(" in c for c in cells)}
+    return {name: cells for name, cells in sources.items() if any(map(DISPLAYS.search, cells))}
 
 
-PAGES = pages_with_steps()
+PAGES = pages_with_equations()
 
 
 @pytest.fixture(params=PAGES)
 def displayed(request, monkeypatch):
-    """What a page compares on its way to its last equation: right sides, and what was derived."""
+    """What a page compares on its way to its last equation: the comparison, right sides, and what
+    was derived."""
     cells, found, compare = PAGES[request.param], [], Steps.checked
 
     def recorded(steps, left, right, derived):
-        found.extend((steps, form, derived) for form in right)
+        found.extend((steps.equal, form, derived) for form in right)
         return compare(steps, left, right, derived)
 
+    def recorded_equation(left, derived, *right):
+        found.extend((same, sp.sympify(form), sp.sympify(derived)) for form in right)
+        return equation(left, derived, *right)
+
     monkeypatch.setattr(Steps, "checked", recorded)
-    last = max(number for number, cell in enumerate(cells) if "steps." in cell)
+    monkeypatch.setattr(normlib.book, "equation", recorded_equation)
+    last = max(number for number, cell in enumerate(cells) if DISPLAYS.search(cell))
     scope = {}
     for cell in cells[: last + 1]:
         exec(cell, scope)
@@ -184,9 +214,9 @@ def displayed(request, monkeypatch):
 
 
 def test_no_fault_in_an_equation_of_a_page_stays_unseen(displayed):
-    assert len(displayed) >= 6
-    for steps, form, derived in displayed:
-        assert steps.equal(evaluated(form), derived)
+    assert displayed
+    for equal, form, derived in displayed:
+        assert equal(evaluated(form), derived)
         for fault, wrong in faults(form).items():
             if not fault.startswith("without"):  # a term may be there to be shown to be zero
-                assert not steps.equal(evaluated(wrong), derived), f"{form}: {fault}"
+                assert not equal(evaluated(wrong), derived), f"{form}: {fault}"

@@ -2,5 +2,5 @@
 
 from normlib.book.pictures import edges, graph, planted_picture, spreads
 from normlib.book.source import CheatSheet, Entry, Reference, Source, entry
-from normlib.book.steps import Mean, StepError, Steps, mean
+from normlib.book.steps import Mean, StepError, Steps, equation, mean
 from normlib.book.table import Grid, Table

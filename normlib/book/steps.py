@@ -57,9 +57,9 @@ def mean(summand: sp.Expr) -> Mean:
 def letter(name: str) -> str:
     if name in LETTERS:
         return LETTERS[name]
-    if len(name) > 1 and name[0] == "d":  # dx, dvar: a derivative of the loss
+    if len(name) > 1 and name[0] == "d" and name != "delta":  # dx, dvar: a derivative of the loss
         return rf"\mathrm{{d}}{letter(name[1:])}"
-    return name
+    return sp.latex(sp.Symbol(name))
 
 
 class Textbook(LatexPrinter):
@@ -143,6 +143,30 @@ class Shown(NamedTuple):
         return "$$" + " = ".join([self.left, *map(latex, self.right)]) + "$$"
 
 
+def equation(left: str, derived: sp.Expr, *right: sp.Expr) -> Shown:
+    """An equation of any kind: each right side, in textbook form, must equal what SymPy derived by
+    a way of its own: a derivative, an integral, a solution, a product of matrices. Its left side
+    is LaTeX. For a gradient that is derived in stages there is Steps.
+    """
+    derived, *right = map(sp.sympify, (derived, *right))
+    for form in right:
+        if not same(evaluated(form), derived):
+            raise refused(left, derived, form)
+    return Shown(left, tuple(right))
+
+
+def same(one: sp.Expr, other: sp.Expr) -> bool:
+    difference = sp.simplify(one - other)
+    return difference == 0 * difference  # a number or a matrix
+
+
+def refused(left: object, derived: sp.Expr, form: sp.Expr) -> StepError:
+    return StepError(
+        f"the equation for {left} is not what was derived: expected an expression equal to "
+        f"{derived}, got {evaluated(form)}; correct the one that is wrong"
+    )
+
+
 class Steps:
     """The equations of one derivation, shown one after the other.
 
@@ -174,10 +198,7 @@ class Steps:
     def checked(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
         for form in right:
             if not self.equal(evaluated(form), derived):
-                raise StepError(
-                    f"the equation for {left} is not what was derived: expected an expression "
-                    f"equal to {derived}, got {evaluated(form)}; correct the one that is wrong"
-                )
+                raise refused(left, derived, form)
         return Shown(latex(left), right)
 
     def equal(self, one: sp.Expr, other: sp.Expr) -> bool:
