@@ -334,6 +334,31 @@ def test_search_finds_a_phrase_of_every_chapter(search, name):
     assert any(f"chapters/{name}.html" in a for a in search(phrase(NOTEBOOKS[name])))
 
 
+# What people type, and the page that has the answer.
+WORDS = {
+    "autocast": "floating-point",
+    "dropout": "evaluation-gap",
+    "eval": "evaluation-gap",
+    "export": "in-practice",
+    "freeze": "batch-norm-in-use",
+    "gradient accumulation": "evaluation-gap",
+    "half precision": "floating-point",
+    "momentum": "batch-norm-in-use",
+    "padding": "in-practice",
+    "SyncBatchNorm": "batch-norm-in-use",
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_the_first_result_for_a_common_word_is_its_answer_or_its_definition(search, word):
+    """And the definition leads to the answer."""
+    page, first = f"chapters/{WORDS[word]}", search(word)[0]
+    term = f"glossary.html#term-{word.replace(' ', '-')}"
+    glossary = (ROOT / "glossary.md").read_text(encoding="utf-8")
+    defined = glossary.partition(f"\n{word}\n")[2].partition("\n\n")[0]
+    assert f"{page}.html" in first or (term in first and f"]({page})" in defined)
+
+
 def test_search_does_not_find_what_is_not_there(search):
     assert search("zyzzyva quokka") == []
 
