@@ -1,4 +1,4 @@
-"""What is put before the witnesses: a layer, its arguments and a random upstream gradient."""
+"""What goes to the witnesses: a layer, its arguments and a random upstream gradient."""
 
 import inspect
 from collections.abc import Callable
