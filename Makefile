@@ -23,7 +23,7 @@ help:  ## list these commands
 book: $(READY)  ## build the site from the committed notebooks
 # Sphinx reads again only the pages that changed: a second build would not repeat a warning, would
 # keep a removed page and an old style sheet. So its memory is dropped in these cases.
-	@test -f $(BUILD)/ok && test -z "$$(find _static _toc.yml _config.yml -newer $(BUILD)/ok)" \
+	@test -f $(BUILD)/ok && test -z "$$(find _static _templates _toc.yml _config.yml -newer $(BUILD)/ok)" \
 	  || rm -rf $(BUILD)/.doctrees $(BUILD)/html
 	@rm -f $(BUILD)/ok; mkdir -p $(BUILD); touch $(BUILD)/started
 	@$(PY) -c 'from jupyter_book.cli.main import main; main()' \

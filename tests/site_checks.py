@@ -5,6 +5,7 @@ data: for each check the problems that it found, a line each, and none on a good
 """
 
 import asyncio
+import gzip
 import os
 import re
 import shutil
@@ -70,6 +71,7 @@ async def look(context, url, views):
     seen = {ALWAYS: listen(page)}
     await page.set_viewport_size({"width": page_budget.WIDTH, "height": HEIGHT})
     await page.goto(url)
+    seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
     for (width, scheme), scripts in views.items():
@@ -114,12 +116,56 @@ def problems(seen, check):
     return [f"{view}: {line}" for view, lines in asked.items() for line in lines]
 
 
+# What a page asked for to be there, and what moved meanwhile.
+ARRIVAL = """async () => {
+  await document.fonts.ready;
+  const shifts = await new Promise(told => {
+    const observer = new PerformanceObserver(list => told(list.getEntries()));
+    observer.observe({type: 'layout-shift', buffered: true});
+    setTimeout(() => told([]), 200);
+  });
+  const asked = performance.getEntriesByType('resource');
+  return {
+    requests: [location.href, ...asked.map(e => e.name)],
+    blocking: asked.filter(e => e.renderBlockingStatus === 'blocking').length,
+    nodes: document.getElementsByTagName('*').length,
+    shift: shifts.reduce((sum, e) => sum + e.value, 0),
+  };
+}"""
+PACKED = (".webp", ".png", ".woff", ".woff2")  # compressed already
+
+
+def weight(arrival, folder):
+    """How many KiB a page is over the wire, all that it asked for in its first view included."""
+    names = {urlsplit(url).path.lstrip("/") for url in arrival["requests"]}
+    data = (
+        (name, Path(folder, name).read_bytes()) for name in names if Path(folder, name).is_file()
+    )
+    sizes = (len(d if name.endswith(PACKED) else gzip.compress(d)) for name, d in data)
+    return sum(sizes) / 1024
+
+
+def burdens(arrival, folder, nodes):
+    """What of a page comes late, as lines. nodes: the most elements that it may have."""
+    found = {
+        "KiB over the wire": (weight(arrival, folder), 300),
+        "requests that block it": (arrival["blocking"], 2),
+        "elements": (arrival["nodes"], nodes),
+        "layout shift": (arrival["shift"], 0),
+    }
+    return [
+        f"{got:.4g} {what}, at most {most}" for what, (got, most) in found.items() if got > most
+    ]
+
+
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {
   document.querySelectorAll('details').forEach(d => d.open = true);
   document.querySelectorAll('.toggle-hidden').forEach(e => e.classList.remove('toggle-hidden'));
   document.body.offsetHeight;  // a font is asked for when the first text that needs it is laid out
   await document.fonts.ready;
+  for (const image of document.images) image.loading = 'eager';
+  await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
 }"""
 
 # The theme follows the scheme a moment later; a planted page has no theme.

@@ -1,5 +1,6 @@
 """The site, built from an empty folder, is whole when a real browser looks at it."""
 
+import random
 import re
 import shlex
 import subprocess
@@ -202,6 +203,25 @@ def test_no_page_is_longer_than_its_budget_or_longer_than_listed(pages):
         assert not found, "\n".join(found)
 
 
+def test_every_page_is_there_at_once(pages, folder):
+    """A page that is read from top to bottom has fewer elements than one to look things up in."""
+    read = {f"{name}.html" for name in page_budget.budgeted(TOC)}
+    found = [
+        f"{name}: {line}"
+        for name, seen in pages.items()
+        for line in checks.burdens(
+            seen[checks.ALWAYS]["arrival"], folder, 3000 if name in read else 6000
+        )
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_page_that_comes_late_is_reported(seen, folder):
+    lines = checks.burdens(seen["late.html"][checks.ALWAYS]["arrival"], folder, 3000)
+    kinds = ("KiB over", "requests that block", "elements", "layout shift")
+    assert [kind for kind, line in zip(kinds, lines, strict=True) if kind in line] == [*kinds]
+
+
 def test_the_button_changes_the_theme(opened):
     page = opened(PAGES[0])
     themes = set()
@@ -379,12 +399,18 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><style>
 <div style="width: 5em; overflow: auto; white-space: nowrap">in a box that can be scrolled</div>
 <p>| a | b |\n|---|---|</p>
 <script>console.error("planted"); undefined.planted</script></article></body></html>"""
+# Random digits do not pack: these weigh more than 300 KiB.
+NOISE = random.Random(0).randbytes(320_000).hex()
 TIGHT = """<!doctype html><html lang="en"><title>tight</title><body><article>
 <p style="white-space: nowrap; font: 16px sans-serif">
 It just fits the smaller phone, as it should.</p>
 </article></body></html>"""
 EMPTY = '<!doctype html><html lang="en"><title>empty</title><body><article></article></body></html>'
-PLANTED = {"bad.html": BAD, "tight.html": TIGHT, "empty.html": EMPTY}
+LATE = f"""<!doctype html><html lang="en"><title>late</title><script src="a.js"></script>
+<script src="b.js"></script><script src="c.js"></script><body><article><p id="first">Text.</p>
+<!-- {NOISE} -->{"<b>x</b>" * 3000}
+<script>setTimeout(() => first.style.marginTop = '300px', 50)</script></article></body></html>"""
+PLANTED = {"late.html": LATE, "bad.html": BAD, "tight.html": TIGHT, "empty.html": EMPTY}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,162 @@
+"""Pages that are there at once: pictures in a modern format that are loaded when they come into
+view, one style sheet, scripts that wait, code without marks that have no colour. A Sphinx
+extension.
+"""
+
+import base64
+import io
+import re
+import shutil
+import zlib
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from PIL import Image
+from pygments.formatters import HtmlFormatter
+from pygments.token import Name, Operator, Punctuation, Text
+from sphinx.highlighting import PygmentsBridge
+
+# Pictures.
+
+PICTURE = re.compile(r'<img\b[^>]*?\bsrc="((?:data:image/png;base64,|[^":]+/)[^"]+)"[^>]*>')
+DATA = "data:image/png;base64,"
+
+
+def webp(png: bytes, folder: Path) -> tuple[str, tuple[int, int]]:
+    """Keep a picture without loss in WebP, which takes about 40 % of the bytes: its file's name,
+    made from what is in it, and its size."""
+    with Image.open(io.BytesIO(png)) as image:
+        path = folder / f"{zlib.crc32(png):08x}{len(png):x}.webp"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            image.save(path, lossless=True, method=4)
+        return path.name, image.size
+
+
+def source(app, address: str) -> bytes | None:
+    """The PNG behind the address of a picture in a page."""
+    if address.startswith(DATA):
+        return base64.b64decode(address.removeprefix(DATA))
+    names = {name: uri for uri, name in app.builder.images.items()}
+    found = names.get(address.rsplit("/", 1)[-1])
+    return Path(app.srcdir, found).read_bytes() if found and found.endswith(".png") else None
+
+
+def lighter_pictures(app, page: str, body: str) -> str:
+    """With width and height, so that nothing moves when they come. All but the first wait until
+    their place is near."""
+    up = "../" * page.count("/") + app.builder.imagedir
+    seen = 0
+
+    def rewritten(match: re.Match) -> str:
+        nonlocal seen
+        png = source(app, match[1])
+        if png is None:
+            return match[0]
+        name, (width, height) = webp(png, Path(app.outdir, app.builder.imagedir))
+        seen += 1
+        later = 'loading="lazy" decoding="async" ' if seen > 1 else ""
+        tag = match[0].replace(match[1], f"{up}/{name}")
+        return tag.replace("<img ", f'<img width="{width}" height="{height}" {later}', 1)
+
+    return PICTURE.sub(rewritten, body)
+
+
+# Style sheets and scripts.
+
+THEME = ("basic.css", "styles/bootstrap.css", "styles/pydata-sphinx-theme.css")
+IMPORT = re.compile(r'@import [^;]+;|@charset "[^"]+";')
+ADDRESS = re.compile(r'url\((["\']?)(?!data:|#|["\'])([^)"\']+)\1\)')
+# Scripts that a page needs only if it has what they work on.
+WORKS_ON = {"ledger.js": 'class="ledger', "moved.js": 'class="moved', "clipboard": "<pre"}
+WORKS_ON |= {"copybutton": "<pre", "design-tabs.js": "sd-tab-set", "togglebutton": "togglebutton"}
+
+
+def one_stylesheet(folder: Path, names: list[str]) -> str:
+    """The style sheets in their order, with addresses as seen from `folder`."""
+
+    def text(name: str) -> str:
+        css = IMPORT.sub("", (folder / name).read_text(encoding="utf-8"))
+        place = name.rpartition("/")[0]
+        return ADDRESS.sub(lambda m: f'url("{place + "/" if place else ""}{m[2]}")', css)
+
+    return "\n".join(map(text, names))
+
+
+def needed(script, body: str) -> bool:
+    """What is written into a page for the scripts of other books counts as not needed."""
+    if script.filename is None:
+        text = script.attributes.get("body", "")
+        return "pagename" not in text and "toggle" not in text
+    works_on = (mark for name, mark in WORKS_ON.items() if name in script.filename)
+    return all(mark in body for mark in works_on)
+
+
+def description(doctree) -> str:
+    """The first paragraph of a page, as one line."""
+    if doctree is None:
+        return ""
+    paragraphs = doctree.findall(
+        lambda n: n.tagname == "paragraph" and "verified" not in n["classes"]
+    )
+    return next((" ".join(p.astext().split()) for p in paragraphs if len(p.astext()) > 40), "")
+
+
+def shortened(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
+
+
+def light_page(app, page, template, context, doctree) -> None:
+    body = context.get("body", "")
+    context["body"] = lighter_pictures(app, page, body)
+    app.stylesheets = [
+        *THEME,
+        *(css.filename.removeprefix("_static/") for css in context["css_files"]),
+    ]
+    known = " ".join(str(css) for css in context["css_files"])
+    context["stylesheet"] = f"{zlib.crc32(known.encode()):08x}"
+    context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
+    for script in context["script_files"]:
+        if script.filename:
+            script.attributes["defer"] = "defer"
+    said = escape(shortened(description(doctree)))
+    if said:
+        context["metatags"] = context.get("metatags", "") + (
+            f'\n<meta name="description" content="{said}" />'
+            f'\n<meta property="og:title" content="{escape(context["title"])}" />'
+            f'\n<meta property="og:description" content="{said}" />'
+        )
+
+
+def finish(app, exception) -> None:
+    """Write the style sheet, and drop what no page asks for."""
+    if exception or app.builder.name != "html":
+        return
+    static = Path(app.outdir, "_static")
+    if hasattr(app, "stylesheets"):
+        css = one_stylesheet(static, app.stylesheets)
+        (static / "site.css").write_text(css, encoding="utf-8")
+    shutil.rmtree(static / "vendor", ignore_errors=True)
+    for path in [*static.rglob("*.map"), *Path(app.outdir, "_images").glob("*.png")]:
+        path.unlink()
+
+
+# Code.
+
+PLAIN = (Name, Operator, Punctuation, Text)
+
+
+class Sparse(HtmlFormatter):
+    """Leaves without a mark what has no colour of its own: two thirds of the elements of code."""
+
+    def _get_css_class(self, token) -> str:
+        plain = token in PLAIN or token is Text.Whitespace
+        return "" if plain else super()._get_css_class(token)
+
+
+def setup(app) -> dict:
+    PygmentsBridge.html_formatter = Sparse
+    app.connect("html-page-context", light_page, priority=900)  # after those of the theme
+    app.connect("build-finished", finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
