@@ -39,7 +39,7 @@ def attached(y: torch.Tensor, args: list[torch.Tensor]) -> torch.Tensor:
 
 
 def first_order(problem: Problem, function: Callable) -> list[np.ndarray | None]:
-    """One gradient for each argument; None where the function does not depend on it for autograd."""
+    """A gradient for each argument; None where the function does not depend on it for autograd."""
     args = tensors(problem)
     upstream = torch.tensor(problem.dy)
     y = attached(function(*args), args)
