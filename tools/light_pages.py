@@ -94,13 +94,11 @@ def needed(script, body: str) -> bool:
 
 
 def description(doctree) -> str:
-    """The first paragraph of a page, as one line."""
+    """The first sentences of a page, as one line, without the line of its verification."""
     if doctree is None:
         return ""
-    paragraphs = doctree.findall(
-        lambda n: n.tagname == "paragraph" and "verified" not in n["classes"]
-    )
-    return next((" ".join(p.astext().split()) for p in paragraphs if len(p.astext()) > 40), "")
+    texts = [p.astext() for p in doctree.findall(nodes.paragraph) if "verified" not in p["classes"]]
+    return next((" ".join(text.split()) for text in texts if len(text) > 40), "")
 
 
 def shortened(text: str, most: int = 160) -> str:
