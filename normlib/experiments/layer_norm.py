@@ -47,7 +47,12 @@ def relu_layers(x: np.ndarray, seed: int, depth: int = 10) -> list[np.ndarray]:
     return layers
 
 
-def backward_through(dy: np.ndarray, cache: Any, mean: int, deviation: int) -> np.ndarray:
+def backward_through(
+    dy: np.ndarray,
+    cache: Any,
+    mean: int,
+    deviation: int,
+) -> np.ndarray:
     """Layer norm's dx for gamma = 1, with the gradient sent through these statistics only."""
     d = dy - dy.mean(axis=1, keepdims=True) if mean else dy
     if deviation:
