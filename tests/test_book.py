@@ -17,6 +17,7 @@ from normlib import evidence
 from normlib.book import Source, StepError, Steps, Table, edges, equation, graph, mean
 from normlib.book.steps import evaluated, same
 from normlib.verify.derivations import (
+    K,
     N,
     adjoint,
     beta,
@@ -117,6 +118,11 @@ def test_an_equation_is_printed_in_the_order_and_the_letters_of_the_book():
         r"\mathrm{d}\hat{x}_{i} - \hat{x}_{k} \frac{1}{N} \sum_{i} \mathrm{d}\hat{x}_{i} "
         r"\hat{x}_{i}\right)$$"
     )
+
+
+def test_a_sum_over_the_first_entries_says_so():
+    shown = [equation("m", sum_, sum_)._repr_latex_() for sum_ in (total(x[i], K), total(x[i]))]
+    assert shown == [r"$$m = \sum_{i \leq K} x_{i}$$", r"$$m = \sum_{i} x_{i}$$"]
 
 
 SHAPES = {"dWbar": (2, 3), "u": (2, 1), "v": (3, 1)}

@@ -29,6 +29,7 @@ LETTERS = {
     "beta": r"\beta",
     "eps": r"\varepsilon",
     "gamma": r"\gamma",
+    "ms": "m",  # the mean square
     "mean": r"\mu",  # a mean that is given
     "mu": r"\mu",
     "sigma": r"\sigma",
@@ -79,10 +80,11 @@ class Textbook(LatexPrinter):
         name = letter(str(indexed.base))
         return name if index == 0 else f"{name}_{{{self._print(index)}}}"
 
-    def summed(self, summand: sp.Expr) -> str:
+    def summed(self, summand: sp.Expr, count: sp.Expr = N) -> str:
         factors = [summand] if isinstance(summand, sp.Add) else sp.Mul.make_args(summand)
         level = PRECEDENCE["Mul"]
-        return rf"\sum_{{i}} {' '.join(self.parenthesize(f, level) for f in factors)}"
+        below = "i" if count == N else rf"i \leq {self._print(count)}"
+        return rf"\sum_{{{below}}} {' '.join(self.parenthesize(f, level) for f in factors)}"
 
     def _print_Mul(self, product: sp.Mul) -> str:
         """A sum stands behind the fraction, not in it."""
@@ -103,7 +105,8 @@ class Textbook(LatexPrinter):
         return rf"{self.parenthesize(transpose.arg, PRECEDENCE['Pow'])}^{{\top}}"
 
     def _print_Sum(self, sum_: sp.Sum) -> str:
-        return self.summed(sum_.function)
+        (_, _, last), *_ = sum_.limits
+        return self.summed(sum_.function, last + 1)
 
     def _print_Mean(self, mean_: Mean) -> str:
         return rf"\frac{{1}}{{N}} {self.summed(mean_.summand)}"
