@@ -74,6 +74,16 @@ def test_the_answers_are_those_of_the_pinned_versions():
     assert pins["numpy"] == np.__version__
 
 
+def test_each_answer_stands_in_one_table_of_the_page():
+    rows = STORED["answers"]
+    differing = [(layer, row[0]) for layer in LAYERS for row in frameworks.tabled(rows, layer)]
+    alike = [(layer, row[0]) for row in frameworks.agreed(rows) for layer in row[2].split(", ")]
+    asked = [(layer, q.words) for q in QUESTIONS.values() for layer in q.layers]
+    assert sorted(differing + alike) == sorted(asked)
+    shown = dict(row[:2] for row in frameworks.tabled(rows, "batch"))
+    assert shown["running variance"] == "unbiased" and shown["output for a single value"] == "error"
+
+
 def test_every_layer_was_tried_on_arrays_of_jax():
     from normlib.evidence import CASES
 

@@ -386,8 +386,9 @@ def told(rows: list[dict], framework: str) -> dict[str, dict[str, str]]:
 
 
 def cell(answer: str | None) -> str:
-    """Names with their shapes, and names of errors, as code."""
-    return re.sub(r"[\w.]+ \([\d, ]*\)|\w+Error", r"`\g<0>`", answer or "—")
+    """A line for each array, its name as code; an error by this word."""
+    lines = re.sub(r"\w+Error", "error", answer or "—").replace("; ", "<br>")
+    return re.sub(r"([\w.]+)(?= \([\d, ]*\))", r"`\1`", lines)
 
 
 def cells(row: dict) -> list[str]:
@@ -403,11 +404,15 @@ def tabled(rows: list[dict], layer: str) -> list[tuple[str, ...]]:
     return [row for row in shown if len({*row[1:]} - {"—"}) > 1]
 
 
-def agreed(rows: list[dict], layer: str) -> list[tuple[str, str]]:
-    """The questions to which all have the same answer."""
-    shown = [(QUESTIONS[r["question"]].words, *cells(r)) for r in rows if r["layer"] == layer]
-    same = [(words, {*answers} - {"—"}) for words, *answers in shown]
-    return [(words, answers.pop()) for words, answers in same if len(answers) == 1]
+def agreed(rows: list[dict]) -> list[tuple[str, str, str]]:
+    """The questions to which all have the same answer, and for which layers."""
+    same: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        answers = {*cells(row)} - {"—"}
+        if len(answers) == 1:
+            words = QUESTIONS[row["question"]].words, answers.pop()
+            same.setdefault(words, []).append(row["layer"])
+    return [(*words, ", ".join(layers)) for words, layers in same.items()]
 
 
 # PyTorch and normlib, which the book's own environment has
