@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from functools import partial
 
 import matplotlib.pyplot as plt
 import nbformat
@@ -13,9 +14,10 @@ from project import CHAPTERS
 
 import normlib.book
 from normlib import evidence
-from normlib.book import Source, StepError, Steps, Table, edges, equation, mean
+from normlib.book import Source, StepError, Steps, Table, edges, equation, graph, mean
 from normlib.book.steps import evaluated, same
 from normlib.verify.derivations import (
+    K,
     N,
     adjoint,
     beta,
@@ -118,6 +120,13 @@ def test_an_equation_is_printed_in_the_order_and_the_letters_of_the_book():
     )
 
 
+def test_a_sum_over_the_first_entries_says_so():
+    shown = [equation("m", sum_, sum_)._repr_latex_() for sum_ in (total(x[i], K), total(x[i]))]
+    assert shown == [r"$$m = \sum_{i \leq K} x_{i}$$", r"$$m = \sum_{i} x_{i}$$"]
+
+
+SHAPES = {"dWbar": (2, 3), "u": (2, 1), "v": (3, 1)}
+WEIGHT_NORM, WEIGHTS = evidence.weight_norm.derivation(), ("v", "w", "dv", "dw")
 A, B, LAMBDA = sp.symbols("a b lambda", positive=True)
 SQUARED = sp.Matrix([[A**2 + B**2, 2 * A * B], [2 * A * B, A**2 + B**2]])
 
@@ -136,6 +145,39 @@ def test_an_equation_may_be_one_of_matrices():
     assert equation("W^2", square, SQUARED)
     with pytest.raises(StepError):
         equation("W^2", square, SQUARED.T + sp.eye(2))
+
+
+def test_matrices_in_symbols_are_compared_entry_by_entry_and_may_hold_abbreviations():
+    d, u, v = (sp.MatrixSymbol(name, *shape) for name, shape in SHAPES.items())
+    short, form = {LAMBDA: A * B}, sp.MatMul(1 / A, sp.MatAdd(d, -LAMBDA * u * v.T))
+    derived = sp.Matrix(2, 3, lambda row, column: d[row, column] / A - B * u[row] * v[column])
+    shown = equation("M", derived, form, short=short)._repr_latex_()
+    assert shown == r"$$M = \frac{1}{a} \left(\mathrm{d}\bar{W} - \lambda u v^{\top}\right)$$"
+    for wrong in (form.T.T * 2, d / A, (d + LAMBDA * u * v.T) / A):
+        with pytest.raises(StepError):
+            equation("M", derived, wrong, short=short)
+    with pytest.raises(StepError):
+        equation("M", derived, form)  # without what the abbreviation stands for
+
+
+def test_the_output_may_have_another_letter():
+    steps, (v, w, dv, dw) = Steps(WEIGHT_NORM, output="w"), map(sp.IndexedBase, WEIGHTS)
+    s, g = sp.Symbol("s", positive=True), sp.IndexedBase("g")[0]
+    assert steps.output(g * v[k] / sp.sqrt(s))._repr_latex_().startswith("$$w_{k} = ")
+    assert steps.gradient(g, total(dw[i] * w[i]) / g)._repr_latex_().endswith(r"w_{i}$$")
+    for wrong in (total(dw[i] * v[i]) / g, total(dy[i] * w[i]) / g):
+        with pytest.raises(StepError, match="dg"):
+            steps.gradient(g, wrong)
+    assert steps.consequence(total(v[i] * dv[i]), sp.S.Zero)
+    with pytest.raises(StepError):
+        steps.consequence(total(v[i] * dw[i]), sp.S.Zero)
+
+
+def test_the_graph_writes_the_letter_of_the_output():
+    drawn = {name: graph(WEIGHT_NORM, "v", name).texts for name in "yw"}
+    plt.close("all")
+    shown = {name: {text.get_text() for text in texts} for name, texts in drawn.items()}
+    assert shown["y"] - shown["w"] == {"$y$"} and shown["w"] - shown["y"] == {"$w$"}
 
 
 def test_a_derivative_has_one_name_on_the_page_and_in_the_derivation():
@@ -174,7 +216,7 @@ def test_a_table_writes_fractions_and_refuses_what_is_none():
 # The pages themselves: every equation that one displays, with every fault.
 
 
-DISPLAYS = re.compile(r"\bsteps\.(definition|output|gradient)\(|\bequation\(")
+DISPLAYS = re.compile(r"\bsteps\.(definition|output|gradient|consequence)\(|\bequation\(")
 
 
 def pages_with_equations():
@@ -199,9 +241,10 @@ def displayed(request, monkeypatch):
         found.extend((steps.equal, form, derived) for form in right)
         return compare(steps, left, right, derived)
 
-    def recorded_equation(left, derived, *right):
-        found.extend((same, sp.sympify(form), sp.sympify(derived)) for form in right)
-        return equation(left, derived, *right)
+    def recorded_equation(left, derived, *right, short=None):
+        same_ = partial(same, short=short)
+        found.extend((same_, sp.sympify(form), sp.sympify(derived)) for form in right)
+        return equation(left, derived, *right, short=short)
 
     monkeypatch.setattr(Steps, "checked", recorded)
     monkeypatch.setattr(normlib.book, "equation", recorded_equation)

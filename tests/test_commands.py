@@ -31,6 +31,7 @@ TARGETS = [
     "refresh",
     "bench",
     "cifar",
+    "peers",
     "clean",
     "lock",
 ]

@@ -63,9 +63,9 @@ def test_every_module_is_imported_by_a_test():
 
 
 HAND_WRITTEN = re.compile(r"- \w*rate\w* \*|\.step\(\)|\.backward\(\)")
-# Counting the steps on a quadratic; one step alone, how far it goes; one step from each of 5,000
-# spots beside a kink; single gradients of torch's modules. None of them trains a layer.
-NO_LAYER = {"scaling", "in-practice", "fisher-information", "smoothing-theorems"}
+# Counting the steps on a quadratic; one step alone, how far it goes; single gradients of torch's
+# modules. None of them trains a layer.
+NO_LAYER = {"conditioning", "in-practice", "fisher-information"}
 
 
 def test_no_cell_writes_out_an_update_that_the_loop_has():

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 from twins import twin
 
-from normlib.experiments import deep, networks
+from normlib.experiments import data, deep, networks
 from normlib.experiments import layer_norm_in_time as recurrent
 from normlib.layers import layer_norm, layer_norm_backward
 
@@ -102,3 +102,38 @@ def test_prediction_is_what_the_last_state_says():
     answers = recurrent.predict(params, X)
     assert np.array_equal(answers, logits[-1].argmax(axis=1))
     assert not np.array_equal(answers, logits[0].argmax(axis=1))
+
+
+def survives_exactly(survival):
+    """Without a norm and with a gain so small that tanh is linear, a step back is gain · W."""
+    x, gain = np.zeros((3, 2, 4)), 1e-6
+    w = recurrent.network(4, 64, np.random.default_rng(5), scale=2.0)["w_hh"]
+    rng = np.random.default_rng(5)
+    _ = recurrent.network(4, 64, rng, scale=2.0)
+    _, upstream = rng.standard_normal((2, 2, 64))
+    found = survival(x, 2.0, recurrent.WITHOUT, gain=gain, seed=5)
+    expected = [np.linalg.norm(upstream @ np.linalg.matrix_power(gain * w.T, t)) for t in (1, 2, 3)]
+    return np.allclose(found * np.linalg.norm(upstream), expected, rtol=1e-9, atol=0)
+
+
+def test_what_survives_of_a_gradient_is_that_of_a_linear_network():
+    assert survives_exactly(recurrent.survival)
+    assert not survives_exactly(twin(recurrent.survival, "gain * gamma", "gamma"))
+
+
+def linear_at_a_small_gain(factor):
+    """tanh is linear there: with the norm and without input the factor is 1, without the norm it
+    is the scale times the gain."""
+    near = factor(3.0, 1e-3, True, v=0.0), factor(3.0, 1e-3, False) / 3e-3
+    return np.allclose(near, 1, rtol=1e-4)
+
+
+def test_the_factor_of_a_step_is_that_of_a_linear_network():
+    assert linear_at_a_small_gain(recurrent.factor)
+    assert not linear_at_a_small_gain(twin(recurrent.factor, "scale * gain *", "scale *"))
+
+
+def test_a_network_learns_to_read_only_if_it_is_trained():
+    digits, pair = data.digits(np.random.default_rng(0)), NORMS["layer norm"][0]
+    assert recurrent.learned(digits, pair, 1.0, 0.0, 1) < 0.3
+    assert recurrent.learned(digits, pair, 1.0, 0.3, 1) > 0.8

@@ -122,3 +122,16 @@ def test_the_gradient_with_normalized_reading_is_that_of_its_loss():
         up, down = (slopes(net | {name: net[name] + h * step}, rows)[0] for h in (1e-6, -1e-6))
         along = (slopes(net, rows)[1][name] * step).sum()
         assert abs((up - down) / 2e-6 - along) < 1e-6, name
+
+
+def test_one_pass_is_the_same_for_the_same_layer(monkeypatch):
+    monkeypatch.setattr(nets, "by_batch_norm", nets.by_layer_norm)
+    layer, again = nets.after_one_pass(DIGITS, 64, SEED)
+    assert layer == again > 0.5 and np.isnan(nets.after_one_pass(DIGITS, 1, SEED)[1])
+
+
+def test_relu_layers_are_those_of_a_network_without_a_norm():
+    params = networks.dense((64, 64, 64, 10), np.random.default_rng(SEED))
+    ours = nets.relu_layers(DIGITS.x_train[:5], SEED, depth=2)
+    hidden = networks.hidden(params, DIGITS.x_train[:5], networks.no_norm)
+    assert all(np.allclose(a, layer.z) for a, layer in zip(ours, hidden, strict=True))

@@ -143,3 +143,30 @@ def test_along_a_net_a_gradient_is_a_power_and_a_factor_of_its_layer(monkeypatch
     assert np.isclose(found["pre-norm, times the stream, power"], 0)
     monkeypatch.setattr(transformer, "measure", lambda *_: (np.exp(index / 5), 1.0 + 0 * index))
     assert np.isclose(transformer.along(0)["post-norm, factor"], 0.2)
+
+
+def stream_by_torch(place, depth, rng, d):
+    """The same net in torch, with torch's gradients."""
+    x = torch.tensor(rng.standard_normal((64, d)), requires_grad=True)
+    stream = [x]
+    for pair in torch.tensor(rng.standard_normal((depth, 2, d, d)) / np.sqrt(d)):
+        x = stream[-1]
+        if place == "pre":
+            stream.append(x + transformer.ffn(transformer.norm(x), *pair))
+        else:
+            stream.append(transformer.norm(x + transformer.ffn(x, *pair)))
+    out = transformer.norm(stream[-1]) if place == "pre" else stream[-1]
+    upstream = torch.tensor(rng.standard_normal((64, d)))
+    grads = torch.autograd.grad((out * upstream).sum(), stream)
+    return np.array([float(g.square().sum()) for g in grads]) / float(upstream.square().sum())
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_the_gradients_of_the_stream_are_torchs(place):
+    def agrees(stream_gradients):
+        found = stream_gradients(place, 4, np.random.default_rng(5), d=12)
+        return np.allclose(found, stream_by_torch(place, 4, np.random.default_rng(5), 12))
+
+    assert agrees(transformer.stream_gradients)
+    for error in (("* active", ""), ("g = g + through", "g = through")):
+        assert not agrees(twin(transformer.stream_gradients, *error)), error

@@ -3,8 +3,10 @@
 import numpy as np
 from twins import twin
 
+from normlib.experiments import networks
 from normlib.experiments import smoothing_optima as optima
 from normlib.experiments import smoothing_theorems as theorems
+from normlib.layers import batch_norm, batch_norm_backward
 
 CASES = theorems.draw(np.random.default_rng(0), cases=20)
 
@@ -65,3 +67,37 @@ def test_least_squares_leaves_nothing_that_the_inputs_could_explain():
     inputs, targets = rng.standard_normal((5, 12, 4)), rng.standard_normal((5, 12))
     rest = targets - np.einsum("tmf,tf->tm", inputs, optima.fit(inputs, targets))
     assert np.allclose(optima.orthogonal_to(inputs, targets), rest)
+
+
+def notes_what_the_slope_identity_needs(probe):
+    """By the identity of Theorem 4.1, ‖v‖² = (γ/σ)² (1 - removed) ‖g‖² up to eps, in every unit."""
+    digits, params = theorems.start(0)
+    lengths = []
+
+    def noting(dy, cache):
+        dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+        lengths.append((theorems.dot(dx, dx) / theorems.dot(dy, dy), dgamma > 0))
+        return dx, dgamma, dbeta
+
+    rows = np.arange(1437)
+    pair = batch_norm, noting
+    networks.gradient(digits.x_train, digits.labels_train, pair)(params, rows)
+    shrunk, positive = map(np.concatenate, zip(*lengths, strict=True))
+    ratio, removed, found = probe(params, digits)
+    identity = np.allclose(shrunk, ratio**2 * (1 - removed), rtol=1e-3, atol=0)
+    return identity and (found == positive).all()
+
+
+def test_the_probe_of_a_network_notes_what_the_slope_identity_needs():
+    assert notes_what_the_slope_identity_needs(theorems.probe)
+    for error in (("dbeta**2 + dgamma**2", "dbeta**2"), ("dgamma > 0", "dbeta > 0")):
+        assert not notes_what_the_slope_identity_needs(twin(theorems.probe, *error)), error
+
+
+def test_the_network_is_probed_before_and_during_training(monkeypatch):
+    monkeypatch.setattr(theorems, "AFTER", (0, 1, 3))
+    probes = theorems.in_training(1)
+    digits, params = theorems.start(1)
+    assert probes.shape == (3, 3, 128)
+    assert (probes[0] == theorems.probe(params, digits)).all()
+    assert not (probes[0] == probes[1]).all() and not (probes[1] == probes[2]).all()

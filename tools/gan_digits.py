@@ -1,4 +1,4 @@
-"""Train the small GANs of chapters/spectral-norm.ipynb and write chapters/data/gan_digits.json:
+"""Train the small GANs of chapters/spectral-norm-gan.ipynb and write chapters/data/gan_digits.json:
 python tools/gan_digits.py. Six to ten minutes on one core; delete the file to start afresh.
 
 Three critics (without spectral norm, and with the bounds 1 and 8), three learning rates, five

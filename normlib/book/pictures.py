@@ -46,8 +46,9 @@ def edges(derivation: Derivation) -> list[tuple[str, str]]:
     return [(source, name) for name, sources in found for source in sorted(sources)]
 
 
-def graph(derivation: Derivation, start: str = "x") -> Axes:
-    """The computational graph, drawn from the stages; the ways out of `start` are marked."""
+def graph(derivation: Derivation, start: str = "x", output: str = "y") -> Axes:
+    """The computational graph, drawn from the stages; the ways out of `start` are marked. `output`
+    is the letter of what comes out."""
     arrows = edges(derivation)
     chain = [start, *dict.fromkeys(name for _, name in arrows)]
     at = {name: (2.0 * place, 0.0) for place, name in enumerate(chain)}
@@ -65,7 +66,8 @@ def graph(derivation: Derivation, start: str = "x") -> Axes:
         ax.annotate("", at[target], at[source], arrowprops=style)
     for name, (x, y) in at.items():
         disc = {"boxstyle": "circle", "fc": "white", "ec": "C1" if name == start else "0.45"}
-        ax.text(x, y, f"${letter(name)}$", ha="center", va="center", size=13, bbox=disc)
+        shown = letter(output if name == "y" else name)
+        ax.text(x, y, f"${shown}$", ha="center", va="center", size=13, bbox=disc)
     ax.set(xlim=(-0.8, last + 0.8), ylim=(-1.8, 2.1), xticks=[], yticks=[])
     ax.grid(False)
     ax.spines[:].set_visible(False)

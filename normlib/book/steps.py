@@ -15,8 +15,10 @@ from normlib.verify.derivations import (
     N,
     Stage,
     adjoint,
+    dy,
     entry,
     expanded,
+    i,
     instead,
     k,
     total,
@@ -27,6 +29,7 @@ LETTERS = {
     "beta": r"\beta",
     "eps": r"\varepsilon",
     "gamma": r"\gamma",
+    "ms": "m",  # the mean square
     "mean": r"\mu",  # a mean that is given
     "mu": r"\mu",
     "sigma": r"\sigma",
@@ -77,10 +80,11 @@ class Textbook(LatexPrinter):
         name = letter(str(indexed.base))
         return name if index == 0 else f"{name}_{{{self._print(index)}}}"
 
-    def summed(self, summand: sp.Expr) -> str:
+    def summed(self, summand: sp.Expr, count: sp.Expr = N) -> str:
         factors = [summand] if isinstance(summand, sp.Add) else sp.Mul.make_args(summand)
         level = PRECEDENCE["Mul"]
-        return rf"\sum_{{i}} {' '.join(self.parenthesize(f, level) for f in factors)}"
+        below = "i" if count == N else rf"i \leq {self._print(count)}"
+        return rf"\sum_{{{below}}} {' '.join(self.parenthesize(f, level) for f in factors)}"
 
     def _print_Mul(self, product: sp.Mul) -> str:
         """A sum stands behind the fraction, not in it."""
@@ -91,8 +95,18 @@ class Textbook(LatexPrinter):
         before = super()._print_Mul(sp.Mul(*others, evaluate=False)) if others != [-1] else "-"
         return " ".join([before, *map(self._print, sums)])
 
+    def _print_MatrixSymbol(self, matrix: sp.MatrixSymbol) -> str:
+        return letter(matrix.name)
+
+    def _print_MatAdd(self, sum_: sp.MatAdd) -> str:
+        return " + ".join(map(self._print, sum_.args)).replace("+ - ", "- ")
+
+    def _print_Transpose(self, transpose: sp.Transpose) -> str:
+        return rf"{self.parenthesize(transpose.arg, PRECEDENCE['Pow'])}^{{\top}}"
+
     def _print_Sum(self, sum_: sp.Sum) -> str:
-        return self.summed(sum_.function)
+        (_, _, last), *_ = sum_.limits
+        return self.summed(sum_.function, last + 1)
 
     def _print_Mean(self, mean_: Mean) -> str:
         return rf"\frac{{1}}{{N}} {self.summed(mean_.summand)}"
@@ -107,7 +121,9 @@ def parts(kind: type, expr: sp.Expr) -> list[sp.Expr]:
 
 def flat(expr: sp.Expr) -> sp.Expr:
     """Without the brackets that entering term by term leaves: (a + b) + c is a + b + c. Of a
-    product the numbers go to the front, as one."""
+    product the numbers go to the front, as one. Matrices in symbols stay as they were entered."""
+    if isinstance(expr, sp.MatrixExpr):
+        return expr
     if isinstance(expr, sp.Add):
         return sp.Add(*map(flat, parts(sp.Add, expr)), evaluate=False)
     if isinstance(expr, sp.Mul):
@@ -143,20 +159,28 @@ class Shown(NamedTuple):
         return "$$" + " = ".join([self.left, *map(latex, self.right)]) + "$$"
 
 
-def equation(left: str, derived: sp.Expr, *right: sp.Expr) -> Shown:
+def equation(
+    left: str, derived: sp.Expr, *right: sp.Expr, short: dict[sp.Symbol, sp.Expr] | None = None
+) -> Shown:
     """An equation of any kind: each right side, in textbook form, must equal what SymPy derived by
     a way of its own: a derivative, an integral, a solution, a product of matrices. Its left side
-    is LaTeX. For a gradient that is derived in stages there is Steps.
+    is LaTeX; `short` holds abbreviations, as in Steps. Matrices are compared entry by entry. For a
+    gradient that is derived in stages there is Steps.
     """
     derived, *right = map(sp.sympify, (derived, *right))
     for form in right:
-        if not same(evaluated(form), derived):
+        if not same(evaluated(form), derived, short):
             raise refused(left, derived, form)
     return Shown(left, tuple(right))
 
 
-def same(one: sp.Expr, other: sp.Expr) -> bool:
-    difference = sp.simplify(one - other)
+def entries(expr: sp.Expr) -> sp.Expr:
+    """Of a matrix that is written in symbols, a matrix of its entries."""
+    return expr.as_explicit() if isinstance(expr, sp.MatrixExpr) else expr
+
+
+def same(one: sp.Expr, other: sp.Expr, short: dict[sp.Symbol, sp.Expr] | None = None) -> bool:
+    difference = sp.simplify((entries(one) - entries(other)).subs(short or {}))
     return difference == 0 * difference  # a number or a matrix
 
 
@@ -171,11 +195,17 @@ class Steps:
     """The equations of one derivation, shown one after the other.
 
     `short` holds abbreviations, such as r for 1/√(var + eps): symbols that the equations may use,
-    and what they stand for.
+    and what they stand for. `output` is the letter of what comes out, where it is not y.
     """
 
-    def __init__(self, derivation: Derivation, short: dict[sp.Symbol, sp.Expr] | None = None):
-        self.derivation, self.short = derivation, short or {}
+    def __init__(
+        self,
+        derivation: Derivation,
+        short: dict[sp.Symbol, sp.Expr] | None = None,
+        output: str = "y",
+    ):
+        self.short, self.y = short or {}, sp.IndexedBase(output)
+        self.derivation = with_upstream(derivation, sp.IndexedBase(f"d{output}"))
         self.facts = facts(derivation.stages)
 
     def abbreviation(self, symbol: sp.Symbol) -> Shown:
@@ -189,11 +219,15 @@ class Steps:
 
     def output(self, *right: sp.Expr) -> Shown:
         """y, in the symbols of the stages."""
-        return self.checked(sp.IndexedBase("y")[k], right, self.derivation.output)
+        return self.checked(self.y[k], right, self.derivation.output)
 
     def gradient(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
         """The derivative of the loss with respect to a stage or a variable."""
         return self.checked(adjoint(symbol), right, self.derivation.adjoints[symbol])
+
+    def consequence(self, left: sp.Expr, *right: sp.Expr) -> Shown:
+        """What follows from the steps: both sides are equal once they are put in."""
+        return self.checked(left, right, evaluated(left))
 
     def checked(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
         for form in right:
@@ -204,7 +238,7 @@ class Steps:
     def equal(self, one: sp.Expr, other: sp.Expr) -> bool:
         """For every N and every eps: their difference, without abbreviations and adjoints, is 0
         once the sums that define the statistics are replaced by these."""
-        difference = (one - other).subs(self.short)
+        difference = instead((one - other).subs(self.short), self.y[k], self.derivation.output)
         for symbol, value in reversed(self.derivation.adjoints.items()):
             difference = instead(difference, adjoint(symbol), value)
         for stage in reversed(self.derivation.stages):
@@ -212,6 +246,12 @@ class Steps:
                 difference = instead(difference, stage.symbol, stage.definition)
         difference = expanded(difference.subs(self.short))
         return sp.expand(sp.numer(sp.together(difference.subs(self.facts)))) == 0
+
+
+def with_upstream(derivation: Derivation, upstream: sp.IndexedBase) -> Derivation:
+    """The same with another letter for the upstream gradient."""
+    adjoints = {s: instead(a, dy[i], upstream[i]) for s, a in derivation.adjoints.items()}
+    return derivation._replace(adjoints=adjoints)
 
 
 def facts(stages: tuple[Stage, ...]) -> dict[sp.Sum, sp.Expr]:

@@ -11,17 +11,16 @@ from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, centred, over_features
 from normlib.verify.derivations import (
     MEAN,
+    STANDARDIZED,
     VARIANCE,
     Derivation,
     Shapes,
     beta,
     derive,
-    eps,
     gamma,
     k,
-    mu,
-    var,
     x,
+    xhat,
 )
 
 
@@ -29,10 +28,11 @@ def derive_layer_norm() -> Derivation:
     """One sample of N features, each with its own gamma and beta (Ba et al. 2016, equation 3)."""
 
     def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[j] * (x[j] - mu) / sp.sqrt(var + eps) + beta[j]
+        return gamma[j] * xhat[j] + beta[j]
 
     variables = {"x": x[k], "gamma": gamma[k], "beta": beta[k]}
-    return derive(y, (MEAN, VARIANCE), variables, lambda n: ((1, n), (n,), (n,)))
+    stages = MEAN, VARIANCE, STANDARDIZED
+    return derive(y, stages, variables, lambda n: ((1, n), (n,), (n,)))
 
 
 def torch_layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, *, eps: float) -> Tensor:

@@ -26,19 +26,26 @@ from normlib.verify.derivations import (
     ms,
     total,
     x,
+    xhat,
 )
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import Edit, Plant, plant
 
 
-def derive_rms_norm() -> Derivation:
-    """One sample of N features (Zhang and Sennrich 2019, equation 4)."""
+def derive_with(mean_square: Stage) -> Derivation:
+    """One sample of N features, divided by the root of this mean square."""
+    normalized = Stage(xhat[i], x[i] / sp.sqrt(ms + eps))
 
     def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[j] * x[j] / sp.sqrt(ms + eps)
+        return gamma[j] * xhat[j]
 
     variables = {"x": x[k], "gamma": gamma[k]}
-    return derive(y, (MEAN_SQUARE,), variables, lambda n: ((1, n), (n,)))
+    return derive(y, (mean_square, normalized), variables, lambda n: ((1, n), (n,)))
+
+
+def derive_rms_norm() -> Derivation:
+    """One sample of N features (Zhang and Sennrich 2019, equation 4)."""
+    return derive_with(MEAN_SQUARE)
 
 
 def derive_partial(fraction: float | Fraction) -> Derivation:
@@ -46,13 +53,7 @@ def derive_partial(fraction: float | Fraction) -> Derivation:
 
     N and K are symbols throughout; K = ceil(N · fraction) only in what is written out.
     """
-    of_first = Stage(ms, total(x[i] ** 2, K) / K)
-
-    def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[j] * x[j] / sp.sqrt(ms + eps)
-
-    variables = {"x": x[k], "gamma": gamma[k]}
-    general = derive(y, (of_first,), variables, lambda n: ((1, n), (n,)))
+    general = derive_with(Stage(ms, total(x[i] ** 2, K) / K))
     share = check_fraction(fraction)
     count = sp.ceiling(N * sp.Rational(share.numerator, share.denominator))
     gradients = {name: gradient.subs(K, count) for name, gradient in general.gradients.items()}

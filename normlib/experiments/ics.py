@@ -68,7 +68,8 @@ def shift_of_gradient(moment: Moment, loss: Callable, layer: int) -> Shift:
     layers below at their values of step t + 1, and those of this layer and above as they were.
     """
     name = weights_of(layer, moment.before)
-    return Shift(moment.slopes[name], slope(below_moved(moment, layer), loss, moment.rows, name))
+    moved = below_moved(moment, layer)
+    return Shift(moment.slopes[name], slope(moved, loss, moment.rows, name))
 
 
 def first_order_shift(moment: Moment, loss: Callable, layer: int) -> Tensor:

@@ -131,7 +131,13 @@ def symbolic(name: str) -> Layer:
     return LAYERS[name]
 
 
-def is_identity(layer: Layer, change: Change, net: Net, eps: Any = 0, delta: Any = DELTA) -> bool:
+def is_identity(
+    layer: Layer,
+    change: Change,
+    net: Net,
+    eps: Any = 0,
+    delta: Any = DELTA,
+) -> bool:
     """Whether the output after the change, minus the one before it, is 0 in every entry."""
     difference = layer(change(net, delta, C), eps) - layer(net, eps)
     return all(is_zero(roots_factored(entry)) for entry in difference.ravel())
@@ -236,6 +242,19 @@ def answer(gaps: np.ndarray) -> str:
     if gaps.min() > CLEAR:
         return NO
     raise ValueError(f"gaps must be all below {ROUNDING} or all above {CLEAR}; take other data")
+
+
+def ruled(name: str, change: str) -> str:
+    """What the rule says of a layer on summed inputs: yes if the values that share a statistic are
+    all multiplied by one number, or all shifted by one and the layer subtracts their mean."""
+    draw = drawn(name, np.random.default_rng(0))
+    before, after = map(summed_inputs, (draw.net, CHANGES[change](*draw)))
+    if name == "batch":
+        before, after = before.T, after.T
+    rows = {"group": (-1, 3), "instance": (-1, 4)}.get(name, before.shape)
+    found = (a.reshape(rows) for a in (after / before, after - before))
+    times, plus = (np.ptp(a, axis=1).max() < ROUNDING for a in found)
+    return YES if times or (plus and "RMS" not in name) else NO
 
 
 def answers(gaps: np.ndarray) -> tuple[str, ...]:

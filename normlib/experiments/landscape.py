@@ -26,7 +26,7 @@ class Ray(NamedTuple):
 
     start: Any  # the loss where the ray begins
     losses: np.ndarray  # (lengths,) or (rays, lengths), as the others
-    changes: np.ndarray  # the distance of the gradient there from the gradient at the start
+    changes: np.ndarray  # the distance of the gradient there from that at the start
     distances: np.ndarray  # the way from the start, η |d|
     steps: Any = 0  # at which step of training
 
@@ -46,11 +46,17 @@ def change(one: Params, other: Params) -> float:
 
 
 def ray(
-    params: Params, slopes: Params, start: float, loss: Callable, rows: Any, lengths: Sequence
+    params: Params,
+    slopes: Params,
+    start: float,
+    loss: Callable,
+    rows: Any,
+    lengths: Sequence,
 ) -> Ray:
     """Walk from `params` along minus the gradient `slopes`, all step lengths on one batch."""
     gradient = deep.gradient(loss)
-    there = [gradient(training.sgd(params, slopes, eta)[0], rows) for eta in lengths]
+    moved = [training.sgd(params, slopes, eta)[0] for eta in lengths]
+    there = [gradient(other, rows) for other in moved]
     losses = np.array([value for value, _ in there])
     changes = np.array([change(slopes, other) for _, other in there])
     return Ray(start, losses, changes, np.array(lengths) * size(slopes))
@@ -98,9 +104,10 @@ def lp(
     before the mean is subtracted: y = gamma (z - mean z) / (mean |z|^p)^(1/p) + beta, and for
     p = ∞ the greatest |z|. Each unit has its own; eps is added to the mean."""
     parts = z.abs()
-    average = (
-        parts.amax(dim=0) + eps if p == torch.inf else ((parts**p).mean(dim=0) + eps) ** (1 / p)
-    )
+    if p == torch.inf:
+        average = parts.amax(dim=0) + eps
+    else:
+        average = ((parts**p).mean(dim=0) + eps) ** (1 / p)
     return gamma * (z - z.mean(dim=0)) / average + beta, None
 
 

@@ -38,7 +38,21 @@ def left_over(x: np.ndarray, axis: int) -> float:
     return float(((c - slope * d) ** 2).sum() / (c * c).sum())
 
 
-def backward_through(dy: np.ndarray, cache: Any, mean: int, deviation: int) -> np.ndarray:
+def relu_layers(x: np.ndarray, seed: int, depth: int = 10) -> list[np.ndarray]:
+    """What each layer of a random ReLU network without a norm hands to its activation."""
+    rng, layers = np.random.default_rng(seed), []
+    for _ in range(depth):
+        layers.append(x @ rng.standard_normal((64, 64)) * np.sqrt(2 / 64))
+        x = np.maximum(layers[-1], 0)
+    return layers
+
+
+def backward_through(
+    dy: np.ndarray,
+    cache: Any,
+    mean: int,
+    deviation: int,
+) -> np.ndarray:
     """Layer norm's dx for gamma = 1, with the gradient sent through these statistics only."""
     d = dy - dy.mean(axis=1, keepdims=True) if mean else dy
     if deviation:
@@ -93,6 +107,16 @@ def by_layer_norm(digits: Split, start: Params, batches: Iterator, rate: float) 
     losses, net = trained(digits, LAYER, start, batches, rate)
     right = networks.accuracy(net, digits.x_test, digits.labels_test, layer_norm)
     return losses.mean(), right
+
+
+def after_one_pass(digits: Split, size: int, seed: int) -> tuple[float, float]:
+    """The test accuracy with layer norm and with batch norm. A batch of one has no unbiased
+    variance for the running statistics: nan."""
+    rng = np.random.default_rng(seed)
+    start, rate = networks.dense((64, 64, 64, 10), rng), 0.02 * np.sqrt(size)
+    batches = list(training.batches(1437, size, 1437 // size, rng))
+    layer = by_layer_norm(digits, start, batches, rate)[1]
+    return layer, by_batch_norm(digits, start, batches, rate)[1] if size > 1 else np.nan
 
 
 def at_its_best_rate(train: Callable, size: int, seed: int, turn: int, steps: int) -> tuple:

@@ -14,6 +14,7 @@ import sympy as sp
 import torch
 
 from normlib.experiments import data, networks, training
+from normlib.experiments.data import Split
 from normlib.experiments.networks import Norm, Pair, cross_entropy
 from normlib.experiments.training import Gradient, Params
 from normlib.experiments.trials import Trial
@@ -70,7 +71,11 @@ def forward(
     return stacked([step.h for step in steps]), RecurrentCache(steps, w_xh, w_hh)
 
 
-def steps_back(dh: Array, cache: RecurrentCache, norm_backward: Callable) -> Iterator[tuple]:
+def steps_back(
+    dh: Array,
+    cache: RecurrentCache,
+    norm_backward: Callable,
+) -> Iterator[tuple]:
     """From the last step to the first: the step, da, dgamma, dbeta of this step alone, and the
     gradient with respect to the state it found."""
     carried = 0 * dh[-1]
@@ -185,6 +190,32 @@ UNITS = {"tanh": np.tanh, "ReLU": lambda a: np.maximum(a, 0)}
 def noise(seed: int, steps: int = 40) -> np.ndarray:
     """Gaussian inputs of sixteen samples, which add the variance 1 to each summed input."""
     return np.random.default_rng([seed, 2]).standard_normal((steps, 16, 16))
+
+
+def survival(
+    x: np.ndarray, scale: float, pair: Pair, *, gain: float = 1.0, seed: int = 0, both: float = 1.0
+) -> np.ndarray:
+    """The length of a random gradient at the states that are 1, 2, … T steps older than the last,
+    relative to its length there; `both` multiplies all weights of a step."""
+    rng = np.random.default_rng(seed)
+    w_xh, w_hh, gamma, beta = recurrent_part(network(x.shape[2], 64, rng, scale=scale))
+    h0, upstream = rng.standard_normal((2, x.shape[1], 64))
+    _, cache = forward(x, 0.5 * h0, both * w_xh, both * w_hh, gain * gamma, beta, norm=pair[0])
+    carried = carried_back(upstream, cache, norm_backward=pair[1])
+    return np.array([np.linalg.norm(d) for d in carried]) / np.linalg.norm(upstream)
+
+
+def factor(scale: float, gain: float, normalized: bool, v: float = 1.0) -> float:
+    """What one step back does to the length of a gradient in a wide random network of tanh units,
+    whose inputs add the variance v to each summed input."""
+    z = np.linspace(-8, 8, 20001)  # fine enough for the narrow peak of tanh' at large sizes
+    density = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+    q = 0.0
+    for _ in range(60):  # to the fixed point of q
+        size = gain if normalized else gain * np.sqrt(scale * scale * q + v)
+        q = density @ np.tanh(size * z) ** 2
+    slope = scale * gain * np.sqrt(density @ (1 - np.tanh(size * z) ** 2) ** 2)
+    return float(slope / np.sqrt(scale * scale * q + v) if normalized else slope)
 
 
 def drawn(seed: int) -> tuple[float, float]:
@@ -313,6 +344,23 @@ DYNAMICS = Trial(
 def rows(images: np.ndarray) -> np.ndarray:
     """An image of 64 pixels as eight steps of eight pixels: (8, samples, 8)."""
     return images.reshape(-1, 8, 8).transpose(1, 0, 2)
+
+
+def learned(
+    digits: Split, pair: Pair, scale: float, rate: float, seed: int, blanks: int = 0
+) -> float:
+    """The test accuracy of a network of 32 units that has read 200 batches of 64 digits row by row;
+    `blanks` empty steps follow each image."""
+
+    def sequence(images: np.ndarray) -> np.ndarray:
+        return np.concatenate([rows(images), np.zeros((blanks, len(images), 8))])
+
+    rng = np.random.default_rng(seed)
+    net, batches = network(8, 32, rng, scale=scale), training.batches(1437, 64, 200, rng)
+    slopes = gradient(sequence(digits.x_train), digits.labels_train, pair)
+    _, net = training.train(net, slopes, batches, rate)
+    answers = predict(net, sequence(digits.x_test), pair[0])
+    return float(np.mean(answers == digits.labels_test))
 
 
 Statistics = list[tuple[np.ndarray, np.ndarray]]  # mean and variance of each step

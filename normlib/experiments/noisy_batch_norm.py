@@ -34,7 +34,8 @@ def draw(
     shift ~ U(mean - r_mean, mean + r_mean) and factor ~ N(scale, r_scale²).
     """
     n_mean, n_scale, r_mean, r_scale = strength
-    mean, scale = rng.uniform(-n_mean, n_mean, units), rng.uniform(1, n_scale, units)
+    mean = rng.uniform(-n_mean, n_mean, units)
+    scale = rng.uniform(1, n_scale, units)
     shift = mean + rng.uniform(-r_mean, r_mean, (samples, units))
     factor = scale + r_scale * rng.standard_normal((samples, units))
     return torch.tensor(factor), torch.tensor(shift)

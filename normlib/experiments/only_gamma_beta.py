@@ -110,7 +110,13 @@ def chosen(part: str, depth: int, seed: int) -> tuple[Params, Params]:
     return params, PARTS[part](params, rng)
 
 
-def fit(digits: Split, params: Params, mask: Params, rng: np.random.Generator, rate=0.03) -> tuple:
+def fit(
+    digits: Split,
+    params: Params,
+    mask: Params,
+    rng: np.random.Generator,
+    rate: float = 0.03,
+) -> tuple:
     """400 steps of Adam on batches of 64; the losses and the trained net."""
     order = training.batches(len(digits.x_train), 64, 400, rng)
     task = digits.x_train, digits.labels_train, order

@@ -14,6 +14,7 @@ from torch.nn import functional
 from normlib.experiments import data
 from normlib.experiments.data import Split
 from normlib.experiments.trials import Trial
+from normlib.layers import layer_norm, layer_norm_backward
 
 Layer = list[Tensor]  # value (d, d), ffn in (d, d), ffn out (d, d)
 
@@ -47,7 +48,7 @@ def post_norm(x: Tensor, layers: list[Layer]) -> tuple[Tensor, list[Tensor]]:
     return x, stream
 
 
-def pre_norm(x: Tensor, layers: list[Layer], last: Callable = norm) -> tuple[Tensor, list[Tensor]]:
+def pre_norm(x: Tensor, layers: list[Layer], last: Callable = norm) -> tuple:
     """The output, and the stream after each layer; `last` is the norm before the output."""
     stream = []
     for value, *pair in layers:
@@ -74,6 +75,36 @@ def ffn_gradients(model: Callable, layers: list[Layer], x: Tensor, labels, head)
     grads = torch.autograd.grad(loss, [layer[2] for layer in layers])
     sizes = [float((s * s).mean()) for s in map(torch.detach, stream)]
     return np.array([float(g.norm()) for g in grads]), np.array(sizes)
+
+
+# The gradient of the stream, through feed-forward branches of the shipped layer.
+
+
+def stream_gradients(place: str, depth: int, rng, *, d=256, last=True):
+    """|gradient|² of the stream before each layer and after the last, of 64 random vectors, for a
+    random gradient of length 1 at the output. The place of the norms is "pre" or "post"; `last` is
+    the norm before the output of a pre-norm net."""
+    x, tape, pair = rng.standard_normal((64, d)), [], (np.ones(d), np.zeros(d))
+
+    def normed(x, here):
+        return layer_norm(x, *pair, eps=0.0) if here else (x, None)
+
+    def through(g, cache):
+        return g if cache is None else layer_norm_backward(g, cache)[0]
+
+    for inward, outward in rng.standard_normal((depth, 2, d, d)) / np.sqrt(d):
+        seen, before = normed(x, place == "pre")
+        hidden = seen @ inward
+        x, after = normed(x + np.maximum(hidden, 0) @ outward, place == "post")
+        tape.append((inward, outward, hidden > 0, before, after))
+    g = rng.standard_normal(x.shape)
+    g = through(g / np.linalg.norm(g), normed(x, place == "pre" and last)[1])
+    sizes = [(g * g).sum()]
+    for inward, outward, active, before, after in reversed(tape):
+        g = through(g, after)
+        g = g + through((g @ outward.T * active) @ inward.T, before)
+        sizes.append((g * g).sum())
+    return np.array(sizes[::-1])
 
 
 # The experiment of the chapter and of the claims page.

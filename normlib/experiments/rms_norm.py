@@ -1,77 +1,42 @@
-"""How many bytes a computation moves, by a model that can be counted exactly.
-
-Every operation reads each of its distinct operands once and writes its result once. A view moves
-nothing, and a fused kernel is one operation. Caches are left out of the model.
-"""
+"""RMSNorm in a network: the layer without a shift, its twin from torch, the weights before it."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from normlib.experiments import networks
+from normlib.experiments.networks import Pair
+from normlib.experiments.training import Params
 from normlib.layers import rms_norm, rms_norm_backward
 
 
-class Counted(np.ndarray):
-    """An array that adds what every operation on it reads and writes to one tally."""
+def without_shift(forward: Callable, backward: Callable) -> Pair:
+    """A layer that has a gain alone, in the form that networks.gradient asks for: beta stays."""
 
-    tally = 0
+    def norm(z, gamma, beta):
+        return forward(z, gamma)
 
-    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **keywords):
-        distinct = {id(a): a.nbytes for a in inputs if isinstance(a, np.ndarray)}
-        plain = [a.view(np.ndarray) if isinstance(a, Counted) else a for a in inputs]
-        if out:
-            keywords["out"] = tuple(a.view(np.ndarray) for a in out)
-        result = np.asarray(getattr(ufunc, method)(*plain, **keywords))
-        Counted.tally += sum(distinct.values()) + result.nbytes
-        return result.view(Counted)
+    def norm_backward(dy, cache):
+        dx, dgamma, *_ = backward(dy, cache)
+        return dx, dgamma, np.zeros(dy.shape[1])
+
+    return norm, norm_backward
 
 
-class Dispatched(TorchDispatchMode):
-    """Adds up the same for every kernel that torch runs."""
-
-    def __init__(self):
-        super().__init__()
-        self.tally = 0
-        self.kernels: list[str] = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        if not function.is_view:
-            distinct = {id(a): bytes_of(a) for a in args}
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            self.tally += sum(distinct.values()) + sum(map(bytes_of, results))
-            self.kernels.append(str(function))
-        return result
-
-
-def bytes_of(value: Any) -> int:
-    """What a tensor occupies: one that is spread out by `expand` counts once."""
-    return value.untyped_storage().nbytes() if isinstance(value, torch.Tensor) else 0
-
-
-def moved(function: Callable, *args: Any) -> int:
-    """The bytes that a NumPy function moves; arrays in `args` are counted, also in tuples."""
-
-    def counted(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.view(Counted)
-        if hasattr(value, "_fields"):
-            return type(value)(*map(counted, value))
-        return value
-
-    Counted.tally = 0
-    function(*map(counted, args))
-    return Counted.tally
-
-
-def moved_by_torch(function: Callable, *args: Any) -> tuple[int, int]:
-    """The bytes that torch's kernels move in a call, and how many kernels there are."""
-    with Dispatched() as mode:
-        function(*args)
-    return mode.tally, len(mode.kernels)
+def torch_twin(net: Params) -> torch.nn.Sequential:
+    """The same net from torch's own modules, with RMSNorm and without a shift, in float64."""
+    modules: list[torch.nn.Module] = []
+    for layer in range(networks.depth(net)):
+        inputs, units = net[f"w{layer}"].shape
+        linear = torch.nn.Linear(inputs, units, bias=False)
+        modules += [linear, torch.nn.RMSNorm(units, eps=1e-6), torch.nn.ReLU()]
+    twin = torch.nn.Sequential(*modules, torch.nn.Linear(*net["w_out"].shape)).double()
+    values = [value for name, value in net.items() if not name.startswith("beta")]
+    with torch.no_grad():
+        for target, value in zip(twin.parameters(), values, strict=True):
+            target.copy_(torch.tensor(value.T))
+    return twin
 
 
 def weight_gradients(

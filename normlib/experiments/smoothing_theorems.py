@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from normlib.experiments import data, networks, training
+from normlib.experiments.data import Split
+from normlib.experiments.training import Params
 from normlib.layers import batch_norm, batch_norm_backward
 
 
@@ -116,3 +119,44 @@ def with_the_ratio(psd: np.ndarray, g: np.ndarray, v: np.ndarray) -> np.ndarray:
     of_a, of_b = quadratic(psd, a), quadratic(psd, b)
     lift = np.abs(of_a - of_b) / (1 - dot(a, b) ** 2)
     return psd + lift * np.where(of_a < of_b, outer(a, a), outer(b, b))
+
+
+# A network that learns digits.
+
+
+def probe(params: Params, digits: Split) -> np.ndarray:
+    """For each hidden unit of a net with batch norm, on all images: γ/σ, the part of ‖g‖² that the
+    projector removes, and whether ∂L/∂γ is positive; (3, units)."""
+    seen = []
+
+    def noting(dy: np.ndarray, cache) -> tuple:
+        dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+        ratio = cache.gamma * cache.standardized.rstd[0]
+        removed = (dbeta**2 + dgamma**2) / len(dy) / dot(dy, dy)
+        seen.append((ratio, removed, dgamma > 0))
+        return dx, dgamma, dbeta
+
+    rows = np.arange(len(digits.x_train))
+    norm = batch_norm, noting
+    networks.gradient(digits.x_train, digits.labels_train, norm)(params, rows)
+    return np.array([np.concatenate(part) for part in zip(*seen, strict=True)])
+
+
+AFTER = 0, 10, 30, 100, 200  # steps of full-batch descent at the rate 0.3
+
+
+def start(seed: int) -> tuple[Split, Params]:
+    rng = np.random.default_rng(seed)
+    return data.digits(rng), networks.dense((64, 64, 64, 10), rng)
+
+
+def in_training(seed: int) -> np.ndarray:
+    """The probes of a net with two hidden layers of 64 units; (steps, 3, units)."""
+    digits, params = start(seed)
+    norm = batch_norm, batch_norm_backward
+    gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
+    probes, rows = [probe(params, digits)], np.arange(len(digits.x_train))
+    for more in np.diff(AFTER):
+        params = training.train(params, gradient, [rows] * more, 0.3)[1]
+        probes.append(probe(params, digits))
+    return np.array(probes)

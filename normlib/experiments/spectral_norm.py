@@ -55,13 +55,15 @@ def generate(generator: Layers, noise: Tensor) -> Tensor:
 def iterate(net: Layers, pairs: Pairs) -> Pairs:
     """One power iteration for each layer."""
     with torch.no_grad():
-        return [power_iteration(w, u, v) for (w, _), (u, v) in zip(net, pairs, strict=True)]
+        both = zip(net, pairs, strict=True)
+        return [power_iteration(w, u, v) for (w, _), (u, v) in both]
 
 
 def bounded(net: Layers, pairs: Pairs, bound: float) -> Layers:
     """The same layers with weights of one spectral norm each, whose product is `bound`."""
     gain = bound ** (1 / len(net))
-    return [(gain * spectral_norm(w, *pair)[0], b) for (w, b), pair in zip(net, pairs, strict=True)]
+    both = zip(net, pairs, strict=True)
+    return [(gain * spectral_norm(w, *pair)[0], b) for (w, b), pair in both]
 
 
 def train(

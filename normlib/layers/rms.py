@@ -119,7 +119,7 @@ def partial_rms_norm(
     Errors: ValueError for shapes that do not fit, integers, no features, a
     `fraction` outside (0, 1], or a negative `eps`.
     Source: Zhang and Sennrich (2019), section 5;
-    chapter "RMSNorm".
+    chapter "Partial RMSNorm".
     """
     check_trailing(x, gamma=gamma)
     check_shape(
@@ -147,7 +147,7 @@ def partial_rms_norm_backward(
     Shapes: `dy` and dx (*leading, n); dgamma (n,).
     Errors: ValueError if `dy` is not shaped like y.
     Source: Zhang and Sennrich (2019), section 5;
-    chapter "RMSNorm".
+    chapter "Partial RMSNorm".
     """
     check_cache(cache, PartialRMSNormCache)
     xhat, rstd, gamma, k = cache

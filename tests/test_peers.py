@@ -1,0 +1,188 @@
+"""What the frameworks answered is whole, and PyTorch answers the same again."""
+
+import json
+import re
+from functools import partial
+
+import numpy as np
+import peers
+import pytest
+import torch
+from project import ROOT, run
+from twins import twin
+
+from normlib.experiments import frameworks
+from normlib.experiments.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
+
+STORED = json.loads((ROOT / "chapters" / "data" / "peers.json").read_text(encoding="utf-8"))
+NAMES = ("PyTorch", "Keras", *frameworks.FLAX, "ONNX", "normlib")
+
+
+def missing(stored):
+    """Every framework, layer and question that has no answer, and no word about its absence."""
+    absent = {(a["framework"], a["layer"]) for a in stored["absent"] if a["because"]}
+    rows = {(row["layer"], row["question"]): row for row in stored["answers"]}
+    return [
+        (name, layer, question)
+        for question, asked in QUESTIONS.items()
+        for layer in asked.layers
+        for name in NAMES
+        if not rows.get((layer, question), {}).get(name) and (name, layer) not in absent
+    ]
+
+
+def wrong(stored, name, framework):
+    """The answers of a framework that it does not give today."""
+    told, now = frameworks.told(stored["answers"], name), frameworks.answers(framework)
+    return [
+        (layer, question)
+        for layer in LAYERS
+        for question in {*told.get(layer, {}), *now.get(layer, {})}
+        if told.get(layer, {}).get(question) != now.get(layer, {}).get(question)
+    ]
+
+
+def with_answer(layer, question, name, answer):
+    """The stored answers with another one planted."""
+    planted = json.loads(json.dumps(STORED))
+    for row in planted["answers"]:
+        if (row["layer"], row["question"]) == (layer, question):
+            row[name] = answer
+    assert planted != STORED
+    return planted
+
+
+def test_every_question_is_answered_or_the_layer_is_not_there():
+    assert missing(STORED) == []
+    assert missing(with_answer("batch", "eps", "Keras", None)) == [("Keras", "batch", "eps")]
+    assert len(missing(STORED | {"absent": STORED["absent"][1:]})) > 3
+    assert missing(STORED | {"answers": STORED["answers"][1:]}) != []
+
+
+@pytest.mark.parametrize(("name", "framework"), [("PyTorch", PYTORCH), ("normlib", NORMLIB)])
+def test_who_is_at_hand_answers_as_it_is_stored(name, framework):
+    assert wrong(STORED, name, framework) == []
+    planted = with_answer("layer", "eps", name, "1e-6")
+    assert wrong(planted, name, framework) == [("layer", "eps")]
+
+
+def test_the_answers_are_those_of_the_pinned_versions():
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)", peers.PINS.read_text(encoding="utf-8"), re.M))
+    assert pins == STORED["versions"]
+    assert {"torch", "keras", "jax", "flax", "onnx"} <= set(pins)
+    assert pins["torch"] == torch.__version__.partition("+")[0]
+    assert pins["numpy"] == np.__version__
+
+
+def test_each_answer_stands_in_one_table_of_the_page():
+    rows = STORED["answers"]
+    differing = [(layer, row[0]) for layer in LAYERS for row in frameworks.tabled(rows, layer)]
+    alike = [(layer, row[0]) for row in frameworks.agreed(rows) for layer in row[2].split(", ")]
+    asked = [(layer, q.words) for q in QUESTIONS.values() for layer in q.layers]
+    assert sorted(differing + alike) == sorted(asked)
+    shown = dict(row[:2] for row in frameworks.tabled(rows, "batch"))
+    assert shown["running variance"] == "unbiased" and shown["output for a single value"] == "error"
+
+
+def test_every_layer_was_tried_on_arrays_of_jax():
+    from normlib.evidence import CASES
+
+    assert [row["function"] for row in STORED["JAX"]] == [case.name for case in CASES]
+    assert {row["grad"] for row in STORED["JAX"]} == {"agrees"}
+
+
+# The probes see what they are to see: wrong twins of the shipped layers answer differently.
+
+
+def answers_of(**kinds):
+    """A framework of one layer, with these habits."""
+
+    def make(layer, size, dtype, groups=None, momentum=0.1):
+        state = {"mean": np.zeros(size), "var": np.ones(size)}
+
+        def call(x, dtype, training=None):
+            y = kinds["norm"](x)
+            weight = momentum if kinds.get("new") else 1 - momentum
+            for name, now in {"mean": x.mean(), "var": x.var(ddof=kinds.get("ddof", 0))}.items():
+                state[name] = (1 - weight) * state[name] + weight * now
+            return y, dtype
+
+        return frameworks.Made(call, dict, lambda: dict(state))
+
+    return frameworks.Framework(make, (), {})
+
+
+def standardized(x, place):
+    c, s = x - x.mean(), x.std()
+    divisor = {"under the root": np.sqrt(s * s + 1e-4), "behind the root": s + 1e-4}
+    return c / (divisor | {"a lower limit": max(s, 1e-4)})[place]
+
+
+@pytest.mark.parametrize("place", ["under the root", "behind the root", "a lower limit"])
+def test_the_place_and_the_value_of_epsilon_are_found(place):
+    of = answers_of(norm=partial(standardized, place=place))
+    assert frameworks.eps_place(of, "batch") == place
+    assert frameworks.eps(of, "batch") == "0.0001"
+
+
+@pytest.mark.parametrize(
+    ("habits", "momentum", "variance"),
+    [
+        ({"new": True, "ddof": 1}, "0.1, of the new batch", "unbiased"),
+        ({"new": False}, "0.1, of the old average", "biased"),
+    ],
+)
+def test_the_habits_of_running_statistics_are_found(habits, momentum, variance):
+    of = answers_of(norm=np.copy, **habits)
+    assert frameworks.momentum(of, "batch") == momentum
+    assert frameworks.running_variance(of, "batch") == variance
+
+
+def test_a_variance_in_one_pass_is_found():
+    def in_float32(x, one_pass):
+        x = x.astype(np.float32)
+        mean = x.mean()
+        variance = (x * x).mean() - mean * mean if one_pass else ((x - mean) ** 2).mean()
+        return (x - mean) / np.sqrt(np.maximum(variance, 0) + np.float32(1e-5))
+
+    for one_pass, said in ((True, "wrong"), (False, "right")):
+        of = answers_of(norm=partial(in_float32, one_pass=one_pass))
+        assert frameworks.far_from_zero(of, "batch") == said
+
+
+def test_a_probe_that_is_out_of_place_is_seen_in_pytorch():
+    """The axes are those of the data: with the channels elsewhere the answer is another."""
+    elsewhere = PYTORCH._replace(last=())
+    assert frameworks.axes(PYTORCH, "layer") == "C of (N, L, C)"
+    assert frameworks.axes(elsewhere, "layer") != frameworks.axes(PYTORCH, "layer")
+    other = twin(frameworks.running_variance, "4 / 3", "2")
+    with pytest.raises(ValueError, match="expected one of"):
+        other(PYTORCH, "batch")
+
+
+def test_an_environment_counts_only_with_these_pins(tmp_path):
+    pins = tmp_path / "pins.txt"
+    pins.write_text("jax==1\n")
+    assert not peers.is_ready(tmp_path, pins)
+    (tmp_path / "ready").write_text("jax==1\n")
+    assert peers.is_ready(tmp_path, pins)
+    pins.write_text("jax==2\n")
+    assert not peers.is_ready(tmp_path, pins)
+
+
+def test_packages_that_are_not_to_be_had_end_in_one_line(tmp_path, monkeypatch):
+    def no_network(home, **options):
+        (home / "bin").mkdir(parents=True)
+        python = home / "bin" / "python"
+        python.write_text("#!/bin/sh\necho 'ERROR: no matching distribution' >&2\nexit 1\n")
+        python.chmod(0o755)
+
+    monkeypatch.setattr(peers.venv, "create", no_network)
+    with pytest.raises(SystemExit, match="pip said: ERROR: no matching distribution; check the"):
+        peers.make(tmp_path / "home", peers.PINS)
+    assert not (tmp_path / "home" / "ready").exists()
+
+
+def test_make_asks_the_frameworks():
+    said = run("make", "-n", "-o", ".venv/ready", "peers").stdout
+    assert said.strip().endswith("tools/peers.py")

@@ -1,0 +1,55 @@
+"""A network with RMSNorm is the one that torch builds, and its gradients keep their laws."""
+
+import numpy as np
+import torch
+from twins import twin
+
+from normlib.experiments import networks, rms_norm
+from normlib.layers import layer_norm, layer_norm_backward
+from normlib.layers import rms_norm as layer
+from normlib.layers import rms_norm_backward as layer_backward
+
+RNG = np.random.default_rng(0)
+X, LABELS = RNG.standard_normal((6, 4)), np.arange(6) % 3
+NET = networks.dense((4, 5, 5, 3), RNG)
+NET = {name: value + 0.1 * RNG.standard_normal(value.shape) for name, value in NET.items()}
+PAIR = rms_norm.without_shift(layer, layer_backward)
+
+
+def difference(torch_twin, pair):
+    theirs = torch_twin(NET)(torch.tensor(X)).detach().numpy()
+    return np.abs(networks.forward(NET, X, pair[0])[0] - theirs).max()
+
+
+def test_the_twin_computes_what_our_network_computes():
+    other = rms_norm.without_shift(lambda z, g: layer_norm(z, g, 0 * g), layer_norm_backward)
+    assert difference(rms_norm.torch_twin, PAIR) < 1e-12
+    assert difference(rms_norm.torch_twin, other) > 0.01
+    other_eps = twin(rms_norm.torch_twin, "eps=1e-6", "eps=1.0")
+    assert difference(other_eps, PAIR) > 0.01
+
+
+def test_the_shift_gets_no_gradient_and_the_rest_is_that_of_differences():
+    gradient = networks.gradient(X, LABELS, PAIR)
+    _, slopes = gradient(NET, np.arange(6))
+    assert all((slopes[f"beta{number}"] == 0).all() for number in range(2))
+    step = 1e-6
+    for name in ("w0", "gamma1", "bias"):
+        moved = dict(NET)
+        moved[name] = NET[name].copy()
+        moved[name].flat[1] += step
+        ahead = gradient(moved, np.arange(6))[0]
+        moved[name] = NET[name].copy()
+        moved[name].flat[1] -= step
+        behind = gradient(moved, np.arange(6))[0]
+        assert abs((ahead - behind) / (2 * step) - slopes[name].flat[1]) < 1e-7
+
+
+def test_factors_of_inputs_and_weights_act_on_the_gradients_as_the_laws_say():
+    task = X, RNG.standard_normal((4, 5)), np.ones(5), RNG.standard_normal((6, 5))
+    dw, dgamma = rms_norm.weight_gradients(*task)
+    for of_inputs, of_weights in ((3.0, 1.0), (1.0, 3.0), (0.5, 7.0)):
+        other = rms_norm.weight_gradients(*task, of_inputs=of_inputs, of_weights=of_weights)
+        assert np.abs(of_weights * other[0] - dw).max() < 1e-12
+        assert np.abs(other[1] - dgamma).max() < 1e-12
+    assert np.abs(rms_norm.weight_gradients(*task, of_inputs=0.1, eps=0.1)[0] - dw).max() > 0.01
