@@ -10,7 +10,7 @@ import nbformat
 import numpy as np
 import pytest
 import sympy as sp
-from project import CHAPTERS
+from project import CHAPTERS, ROOT
 
 import normlib.book
 from normlib import evidence
@@ -249,6 +249,7 @@ def displayed(request, monkeypatch):
     monkeypatch.setattr(Steps, "checked", recorded)
     monkeypatch.setattr(normlib.book, "equation", recorded_equation)
     last = max(number for number, cell in enumerate(cells) if DISPLAYS.search(cell))
+    monkeypatch.chdir(ROOT / "chapters")  # where a page finds its data
     scope = {}
     for cell in cells[: last + 1]:
         exec(cell, scope)

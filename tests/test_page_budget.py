@@ -118,28 +118,6 @@ def test_a_line_of_the_list_that_means_nothing_is_reported():
     assert [next(w for w in ("gone", "cell") if w in line) for line in lines] == ["gone", "cell"]
 
 
-NOT_YET = tomllib.loads((CHAPTERS_FOLDER / "ruff.toml").read_text("utf-8"))["extend-exclude"]
-
-
-def widest_line(notebook):
-    cells = (cell.source for cell in notebook.cells if cell.cell_type == "code")
-    return max(len(line) for source in cells for line in source.splitlines())
-
-
-@pytest.mark.parametrize("command", [("check",), ("format", "--check")])
-def test_a_page_whose_code_is_wider_than_its_column_keeps_the_other_rules(command):
-    """Ruff passes over these pages in chapters/; named one by one, it looks at them."""
-    pages = [CHAPTERS_FOLDER / name for name in NOT_YET]
-    config = ("--config", ROOT / "pyproject.toml")
-    result = run(sys.executable, "-m", "ruff", *command, *config, *pages)
-    assert result.returncode == 0, result.stdout
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_a_page_whose_code_fits_its_column_leaves_the_list_of_the_others(name):
-    assert widest_line(nbformat.read(CHAPTERS_FOLDER / name, 4)) > budget.COLUMN
-
-
 def test_the_width_that_ruff_enforces_is_that_of_the_column(tmp_path):
     """In a page that is not listed, and in the source that pages show."""
     for folder in (CHAPTERS_FOLDER, ROOT / "normlib" / "layers"):

@@ -49,9 +49,10 @@ def noisy(m: int, rng: np.random.Generator) -> Pair:
     """
 
     def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
-        variance = 1 / m - 1 / len(z)
-        draws = rng.standard_normal((2, len(z) // m, len(gamma))) * np.sqrt(variance)
-        shift, scale = np.repeat(draws[0], m, axis=0), 1 + np.repeat(draws[1] / 2**0.5, m, axis=0)
+        draws = rng.standard_normal((2, len(z) // m, len(gamma)))
+        draws = draws * np.sqrt(1 / m - 1 / len(z))
+        shift = np.repeat(draws[0], m, axis=0)
+        scale = 1 + np.repeat(draws[1] / 2**0.5, m, axis=0)
         xhat, cache = batch_norm(z, np.ones_like(gamma), np.zeros_like(beta))
         moved = (xhat - shift) * scale
         return gamma * moved + beta, (cache, gamma * scale, moved)
