@@ -1,7 +1,6 @@
 """No page gives its reader more than one can take in, but for those of a list that only shrinks."""
 
 import sys
-import tomllib
 
 import nbformat
 import page_budget as budget
