@@ -29,13 +29,6 @@ def interleaved(x, gamma, beta, *, groups: int, eps: float = 1e-5) -> tuple:
     return y[:, np.argsort(order)], (order, cache)
 
 
-def interleaved_backward(dy: np.ndarray, cache: tuple) -> tuple:
-    order, inner = cache
-    dx, dgamma, dbeta = group_norm_backward(dy[:, order], inner)
-    back = np.argsort(order)
-    return dx[:, back], dgamma[back], dbeta[back]
-
-
 def deviations(y: np.ndarray) -> np.ndarray:
     """Of each channel, over the positions of an image, averaged over the images."""
     return y.std(axis=(2, 3)).mean(axis=0)
