@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from normlib.layers import group_norm, group_norm_backward
+from normlib.layers import group_norm
 
 
 def feature_maps(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
