@@ -1,18 +1,14 @@
 """How much of a page meets its reader, and how much may.
 
 What stands in a notebook is counted in its file; how long the page is and where its derivation
-begins, a browser measures. A page that is beyond a figure stands in over_budget.toml with what it
-has today: that may only fall, and what is within leaves the list.
+begins, a browser measures.
 """
 
 import re
-import tomllib
-from pathlib import Path
 
 from project import listed
 
 LOOK_UP = "Look it up"  # the part of the contents whose pages may be as long as they must
-OVER = Path(__file__).with_name("over_budget.toml")
 
 # The most of each that a page may have.
 MOST = {
@@ -141,31 +137,11 @@ def budgeted(toc):
     return [p for p in listed(parts) if p.startswith("chapters/") and p.count("/") == 1]
 
 
-def over_budget():
-    """The figures of the list by page."""
-    return tomllib.loads(OVER.read_text(encoding="utf-8"))
-
-
-def problems(page, found, over):
-    """Hold figures of a page against the budget: one line for each that is beyond, or is listed and
-    should no longer be."""
+def problems(page, found):
+    """Hold the figures of a page against the budget: one line for each that is beyond."""
     for figure, value in found.items():
-        allowed = over.get(page, {}).get(figure)
-        if allowed is not None and value <= MOST[figure]:
+        if value > MOST[figure]:
             yield (
-                f"{page}: expected {figure} to be beyond {MOST[figure]}, as {OVER.name} says, "
-                f"got {value:.4g}; take it off the list"
+                f"{page}: expected {figure} to be at most {MOST[figure]}, got {value:.4g}; try "
+                "another page, an exercise, or normlib for what is beyond"
             )
-        elif value > (allowed or MOST[figure]):
-            yield (
-                f"{page}: expected {figure} to be at most {allowed or MOST[figure]}, got "
-                f"{value:.4g}; try another page, an exercise, or normlib for what is beyond"
-            )
-
-
-def stale(over, pages):
-    """What stands in the list and is no page, or no figure."""
-    yield from (f"{page}: expected a page that has a budget" for page in set(over) - set(pages))
-    for page, figures in over.items():
-        unknown = set(figures) - set(MOST)
-        yield from (f"{page}: expected a figure among {[*MOST]}, got {name}" for name in unknown)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from normlib.layers import group_norm, group_norm_backward
+from normlib.layers import group_norm
 
 
 def feature_maps(images: np.ndarray, filters: np.ndarray) -> np.ndarray:
@@ -27,13 +27,6 @@ def interleaved(x, gamma, beta, *, groups: int, eps: float = 1e-5) -> tuple:
     order = np.arange(x.shape[1]).reshape(-1, groups).T.ravel()
     y, cache = group_norm(x[:, order], gamma[order], beta[order], groups=groups, eps=eps)
     return y[:, np.argsort(order)], (order, cache)
-
-
-def interleaved_backward(dy: np.ndarray, cache: tuple) -> tuple:
-    order, inner = cache
-    dx, dgamma, dbeta = group_norm_backward(dy[:, order], inner)
-    back = np.argsort(order)
-    return dx[:, back], dgamma[back], dbeta[back]
 
 
 def deviations(y: np.ndarray) -> np.ndarray:
