@@ -93,6 +93,15 @@ def needed(script, body: str) -> bool:
     return all(mark in body for mark in works_on)
 
 
+def waiting(script):
+    """The same script, run once the page is whole. A copy: another page may want it at once."""
+    if script.filename is None:
+        return script
+    return type(script)(
+        script.filename, priority=script.priority, **script.attributes, defer="defer"
+    )
+
+
 def description(doctree) -> str:
     """The first sentences of a page, as one line, without the line of its verification."""
     if doctree is None:
@@ -115,9 +124,8 @@ def light_page(app, page, template, context, doctree) -> None:
     known = " ".join(str(css) for css in context["css_files"])
     context["stylesheet"] = f"{zlib.crc32(known.encode()):08x}"
     context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
-    for script in context["script_files"]:
-        if script.filename:
-            script.attributes["defer"] = "defer"
+    if template != "search.html":  # its own scripts, which the theme writes out, do not wait
+        context["script_files"] = [*map(waiting, context["script_files"])]
     said = escape(shortened(description(doctree)))
     if said:
         context["metatags"] = context.get("metatags", "") + (
