@@ -354,7 +354,7 @@ def test_search_finds_a_phrase_of_every_chapter(search, name):
 
 
 # What people type, and the page that has the answer.
-WORDS = {
+ASKED = {
     "autocast": "floating-point",
     "dropout": "evaluation-gap",
     "eval": "evaluation-gap",
@@ -368,10 +368,10 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", ASKED)
 def test_the_first_result_for_a_common_word_is_its_answer_or_its_definition(search, word):
     """And the definition leads to the answer."""
-    page, first = f"chapters/{WORDS[word]}", search(word)[0]
+    page, first = f"chapters/{ASKED[word]}", search(word)[0]
     term = f"glossary.html#term-{word.replace(' ', '-')}"
     glossary = (ROOT / "glossary.md").read_text(encoding="utf-8")
     defined = glossary.partition(f"\n{word}\n")[2].partition("\n\n")[0]
