@@ -156,5 +156,5 @@ class Sparse(HtmlFormatter):
 def setup(app) -> dict:
     PygmentsBridge.html_formatter = Sparse
     app.connect("html-page-context", light_page, priority=900)  # after those of the theme
-    app.connect("build-finished", finish)
+    app.connect("build-finished", finish, priority=900)  # the theme rewrites a sheet there
     return {"parallel_read_safe": True, "parallel_write_safe": True}
