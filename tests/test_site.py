@@ -33,7 +33,7 @@ REPORTED = """() => {
 }"""
 ENTRIES = """() => [...document.querySelectorAll('.genindextable td li')]
   .map(e => e.innerText.replace(/(, \\[\\d+\\])+$/, '').trim())"""
-TEXT = "() => document.querySelector('article').innerText"
+TEXT = "() => document.querySelector('article')?.innerText ?? ''"
 ASKED_HERE = {"reported": REPORTED, "index entries": ENTRIES, "text": TEXT}
 VIEWS = checks.VIEWS | {DESK: checks.VIEWS[DESK] | ASKED_HERE}
 
