@@ -378,6 +378,11 @@ def test_the_first_result_for_a_common_word_is_its_answer_or_its_definition(sear
     assert f"{page}.html" in first or (term in first and f"]({page})" in defined)
 
 
+def test_a_word_whose_stem_no_index_holds_hides_no_page(search):
+    words = " ".join(sorted(index_words.UNFINDABLE))
+    assert any("chapters/rms-norm.html" in address for address in search(f"{words} RMSNorm"))
+
+
 def test_search_does_not_find_what_is_not_there(search):
     assert search("zyzzyva quokka") == []
 
