@@ -151,7 +151,7 @@ def burdens(arrival, folder, nodes):
         "KiB over the wire": (weight(arrival, folder), 300),
         "requests that block it": (arrival["blocking"], 2),
         "elements": (arrival["nodes"], nodes),
-        # What counts as good among the Core Web Vitals: how much moves depends on the machine's pace.
+        # What the Core Web Vitals call good; how much moves depends on the machine's pace.
         "layout shift": (arrival["shift"], 0.1),
     }
     return [

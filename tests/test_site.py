@@ -412,8 +412,9 @@ It just fits the smaller phone, as it should.</p>
 EMPTY = '<!doctype html><html lang="en"><title>empty</title><body><article></article></body></html>'
 LATE = f"""<!doctype html><html lang="en"><title>late</title><script src="a.js"></script>
 <script src="b.js"></script><script src="c.js"></script><body><article><p id="first">Text.</p>
-<!-- {NOISE} -->{"<b>x</b>" * 3000}
-<script>setTimeout(() => first.style.marginTop = '300px', 50)</script></article></body></html>"""
+<!-- {NOISE} -->{"<b>x</b> " * 3000}
+<script>const later = move => requestAnimationFrame(() => requestAnimationFrame(move));
+later(() => first.style.marginTop = '500px')</script></article></body></html>"""
 PLANTED = {"late.html": LATE, "bad.html": BAD, "tight.html": TIGHT, "empty.html": EMPTY}
 
 
