@@ -4,10 +4,10 @@ extension.
 """
 
 import base64
+import hashlib
 import io
 import re
 import shutil
-import zlib
 from html import escape
 from pathlib import Path
 
@@ -23,11 +23,16 @@ PICTURE = re.compile(r'<img\b[^>]*?\bsrc="((?:data:image/png;base64,|[^":]+/)[^"
 DATA = "data:image/png;base64,"
 
 
+def digest(data: bytes) -> str:
+    """Of what is in a file: whoever has it under this name, or with this query, has it as it is."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
 def webp(png: bytes, folder: Path) -> tuple[str, tuple[int, int]]:
     """Keep a picture without loss in WebP, which takes about 40 % of the bytes: its file's name,
     made from what is in it, and its size."""
     with Image.open(io.BytesIO(png)) as image:
-        path = folder / f"{zlib.crc32(png):08x}{len(png):x}.webp"
+        path = folder / f"{digest(png)}.webp"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
             image.save(path, lossless=True, method=4)
@@ -84,6 +89,12 @@ def one_stylesheet(folder: Path, names: list[str]) -> str:
     return "\n".join(map(text, names))
 
 
+def version(folder: Path, names: list[str]) -> str:
+    """Of the style sheet that is still to be written: another one when a file of ours changes."""
+    own = [(folder / name).read_bytes() for name in names if (folder / name).is_file()]
+    return digest(b"\n".join([*own, *map(str.encode, names)]))
+
+
 def needed(script, body: str) -> bool:
     """What is written into a page for the scripts of other books counts as not needed."""
     if script.filename is None:
@@ -117,12 +128,9 @@ def shortened(text: str, most: int = 160) -> str:
 def light_page(app, page, template, context, doctree) -> None:
     body = context.get("body", "")
     context["body"] = lighter_pictures(app, page, body)
-    app.stylesheets = [
-        *THEME,
-        *(css.filename.removeprefix("_static/") for css in context["css_files"]),
-    ]
-    known = " ".join(str(css) for css in context["css_files"])
-    context["stylesheet"] = f"{zlib.crc32(known.encode()):08x}"
+    own = [css.filename.removeprefix("_static/") for css in context["css_files"]]
+    app.stylesheets = [*THEME, *own]
+    context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
     context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
     if template != "search.html":  # its own scripts, which the theme writes out, do not wait
         context["script_files"] = [*map(waiting, context["script_files"])]

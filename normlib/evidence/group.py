@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import sympy as sp
 from torch import Tensor
 from torch.nn import functional
 
@@ -11,32 +10,15 @@ from normlib import layers
 from normlib.evidence.batch import derive_batch_norm, with_channels
 from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, centred, over_positions, spread_mean
-from normlib.verify.derivations import (
-    MEAN,
-    STANDARDIZED,
-    VARIANCE,
-    Derivation,
-    Shapes,
-    beta,
-    derive,
-    gamma,
-    k,
-    x,
-    xhat,
-)
+from normlib.evidence.layer import derive_layer_norm
+from normlib.verify.derivations import Derivation, Shapes
 from normlib.verify.numeric import Flat
 
 
 def derive_group_norm() -> Derivation:
-    """One sample, one group of N channels, each with its own gamma and beta (Wu and He 2018)."""
-
-    def y(j: sp.Symbol) -> sp.Expr:
-        return gamma[j] * xhat[j] + beta[j]
-
-    variables = {"x": x[k], "gamma": gamma[k], "beta": beta[k]}
-    stages = MEAN, VARIANCE, STANDARDIZED
-    found = derive(y, stages, variables, lambda n: ((1, n), (n,), (n,)))
-    return found._replace(keywords={"groups": 1})
+    """One sample, one group of N channels, each with its own gamma and beta (Wu and He 2018): layer
+    norm's formula."""
+    return derive_layer_norm()._replace(keywords={"groups": 1})
 
 
 def derive_instance_norm() -> Derivation:

@@ -1,0 +1,91 @@
+"""What makes a page light leaves on it what it shows."""
+
+import io
+from types import SimpleNamespace
+
+import light_pages
+import numpy as np
+import pytest
+from docutils import nodes
+from PIL import Image
+from pygments import highlight
+from pygments.lexers import PythonLexer
+
+
+def png(pixels):
+    data = io.BytesIO()
+    Image.fromarray(pixels).save(data, "png")
+    return data.getvalue()
+
+
+@pytest.fixture
+def drawn():
+    """A picture of noise: a format with loss would change it."""
+    return np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+
+
+def test_a_packed_picture_has_every_pixel_and_says_its_size(drawn, tmp_path):
+    name, size = light_pages.webp(png(drawn), tmp_path)
+    kept = np.array(Image.open(tmp_path / name).convert("RGB"))
+    assert size == (30, 20) and (kept == drawn).all()
+    drawn[0, 0] ^= 1
+    assert (kept != drawn).any()
+    assert light_pages.webp(png(drawn), tmp_path)[0] != name
+
+
+def test_all_pictures_but_the_first_wait_and_each_has_its_place(drawn, tmp_path):
+    (tmp_path / "a.png").write_bytes(png(drawn))
+    app = SimpleNamespace(srcdir=tmp_path, outdir=tmp_path / "out")
+    app.builder = SimpleNamespace(images={"a.png": "a.png"}, imagedir="_images")
+    tag = '<img alt="Noise." src="../_images/a.png" />'
+    found = light_pages.lighter_pictures(app, "chapters/page", tag + tag + '<img src="a.svg" />')
+    first, second, drawing = found.split("<img ")[1:]
+    assert 'width="30" height="20"' in first and 'alt="Noise."' in first and "lazy" not in first
+    assert 'src="../_images/' in second and ".webp" in second and 'loading="lazy"' in second
+    assert drawing == 'src="a.svg" />'
+
+
+def test_the_one_style_sheet_has_all_rules_in_order_and_addresses_that_still_lead_there(tmp_path):
+    (tmp_path / "styles").mkdir()
+    (tmp_path / "styles" / "theme.css").write_text('@charset "utf-8";a{b:url(../c.png)}')
+    (tmp_path / "own.css").write_text('a{b:url("d.woff")} e{f:url("data:image/x,g")}')
+    css = light_pages.one_stylesheet(tmp_path, ["styles/theme.css", "own.css"])
+    assert css == ('a{b:url("styles/../c.png")}\na{b:url("d.woff")} e{f:url("data:image/x,g")}')
+
+
+def test_a_changed_style_sheet_has_another_address(tmp_path):
+    (tmp_path / "own.css").write_text("a{b:c}")
+    names = ["of-a-theme.css", "own.css"]
+    before = light_pages.version(tmp_path, names)
+    assert light_pages.version(tmp_path, names) == before
+    (tmp_path / "own.css").write_text("a{b:d}")
+    assert light_pages.version(tmp_path, names) != before
+
+
+def test_a_description_is_the_first_paragraph_and_not_the_line_of_its_verification():
+    line = nodes.paragraph(
+        text="Not yet verified on this machine, says this line.", classes=["verified"]
+    )
+    said = nodes.paragraph(text="The gradient of\nthe layer has lost two of its directions.")
+    assert light_pages.description(nodes.section("", line, said)) == (
+        "The gradient of the layer has lost two of its directions."
+    )
+    assert light_pages.description(None) == ""
+
+
+def test_a_long_description_ends_with_a_word():
+    text = light_pages.shortened("word " * 50)
+    assert len(text) <= 162 and text.endswith("word …")
+    assert light_pages.shortened("short") == "short"
+
+
+def test_code_without_marks_is_the_same_code_and_keeps_its_keywords_and_strings():
+    html = highlight("def f(x):\n    return x + 1, 'a'\n", PythonLexer(), light_pages.Sparse())
+    marks = [part.split('"')[0] for part in html.split('<span class="')[1:]]
+    assert "k" in marks and {"n", "p", "o", "mi", "w"} & set(marks) == set()
+    assert "x + 1, " in html
+
+
+def test_a_script_that_a_page_does_not_need_is_left_out():
+    copies = SimpleNamespace(filename="_static/copybutton.js", attributes={})
+    assert light_pages.needed(copies, "<pre>code</pre>") and not light_pages.needed(copies, "text")
