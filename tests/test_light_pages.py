@@ -8,7 +8,6 @@ import numpy as np
 import one_style_sheet
 import pytest
 import used_signs
-from docutils import nodes
 from fontTools.pens.recordingPen import RecordingPen
 from fontTools.ttLib import TTFont
 from mathematics import FONT
@@ -107,23 +106,6 @@ def test_a_changed_style_sheet_has_another_address(tmp_path):
     assert light_pages.version(tmp_path, names) == before
     (tmp_path / "own.css").write_text("a{b:d}")
     assert light_pages.version(tmp_path, names) != before
-
-
-def test_a_description_is_the_first_paragraph_and_not_the_line_of_its_verification():
-    line = nodes.paragraph(
-        text="Not yet verified on this machine, says this line.", classes=["verified"]
-    )
-    said = nodes.paragraph(text="The gradient of\nthe layer has lost two of its directions.")
-    assert light_pages.description(nodes.section("", line, said)) == (
-        "The gradient of the layer has lost two of its directions."
-    )
-    assert light_pages.description(None) == ""
-
-
-def test_a_long_description_ends_with_a_word():
-    text = light_pages.shortened("word " * 50)
-    assert len(text) <= 162 and text.endswith("word …")
-    assert light_pages.shortened("short") == "short"
 
 
 def test_code_without_marks_is_the_same_code_and_keeps_its_keywords_and_strings():

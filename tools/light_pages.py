@@ -10,12 +10,10 @@ import hashlib
 import io
 import re
 import shutil
-from html import escape
 from pathlib import Path
 
 import one_style_sheet
 import used_signs
-from docutils import nodes
 from mathematics import FONT
 from PIL import Image
 from pygments.formatters import HtmlFormatter
@@ -109,18 +107,6 @@ def waiting(script):
     )
 
 
-def description(doctree) -> str:
-    """The first sentences of a page, as one line, without the line of its verification."""
-    if doctree is None:
-        return ""
-    texts = [p.astext() for p in doctree.findall(nodes.paragraph) if "verified" not in p["classes"]]
-    return next((" ".join(text.split()) for text in texts if len(text) > 40), "")
-
-
-def shortened(text: str, most: int = 160) -> str:
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
-
-
 def light_page(app, page, template, context, doctree) -> None:
     body = context.get("body", "")
     context["body"] = lighter_pictures(app, page, body)
@@ -130,13 +116,6 @@ def light_page(app, page, template, context, doctree) -> None:
     context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
     if template != "search.html":  # its own scripts, which the theme writes out, do not wait
         context["script_files"] = [*map(waiting, context["script_files"])]
-    said = escape(shortened(description(doctree)))
-    if said:
-        context["metatags"] = context.get("metatags", "") + (
-            f'\n<meta name="description" content="{said}" />'
-            f'\n<meta property="og:title" content="{escape(context["title"])}" />'
-            f'\n<meta property="og:description" content="{said}" />'
-        )
 
 
 def finish(app, exception) -> None:

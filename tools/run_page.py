@@ -1,7 +1,7 @@
 """How to run a page, from the page itself: its notebook, the library as a wheel, and three lines.
 Ways to the repository appear where its address is configured. A Sphinx extension.
 
-In _config.yml: `repository: {url: …, branch: …}`, and `html: {baseurl: …}` for the site's own.
+The addresses are settings of _config.yml: repository_url, html_baseurl.
 """
 
 import os

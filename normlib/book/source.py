@@ -80,7 +80,13 @@ class CheatSheet(Reference):
 
 
 def described(e: Entry) -> str:
-    head = [f"**`{e.name}{e.signature}`**", e.summary, f"```text\n{e.formula}\n```", *e.text]
+    anchor = f"(function-{e.name.replace('_', '-')})="  # an address that stays
+    head = [
+        f"{anchor}\n**`{e.name}{e.signature}`**",
+        e.summary,
+        f"```text\n{e.formula}\n```",
+        *e.text,
+    ]
     tail = [f"*Shapes.* {e.shapes}.", f"*Errors.* {e.errors}", f"*Source.* {e.source}"]
     return "\n\n".join([*head, *tail])
 

@@ -1,0 +1,167 @@
+"""A page is found: from outside by its description and its card, from inside by the search."""
+
+import json
+import shlex
+import shutil
+import sys
+
+import found
+import numpy as np
+import pytest
+import run_page
+import yaml
+from docutils import nodes
+from project import ROOT, run
+
+SITE, CODE = "https://book.example/norm", "https://github.com/someone/norm"
+PAGE = "chapters/claims/rms-normalization"
+
+
+def test_a_description_is_the_first_paragraph_and_not_the_line_of_its_verification():
+    line = nodes.paragraph(
+        text="Not yet verified on this machine, says this line.", classes=["verified"]
+    )
+    said = nodes.paragraph(text="The gradient of\nthe layer has lost two of its directions.")
+    assert found.description(nodes.section("", line, said)) == (
+        "The gradient of the layer has lost two of its directions."
+    )
+    assert found.description(None) == ""
+
+
+def test_a_formula_is_described_by_its_signs():
+    xhat, eps = nodes.math(text=r"\hat x"), nodes.math(text=r"\varepsilon")
+    words = [*map(nodes.Text, ("The part along ", " goes, up to ", ", whatever the batch is."))]
+    said = nodes.paragraph("", "", words[0], xhat, words[1], eps, words[2])
+    assert found.description(nodes.section("", said)) == (
+        "The part along x\u0302 goes, up to ε, whatever the batch is."
+    )
+
+
+def test_a_long_description_ends_with_a_word():
+    text = found.shortened("word " * 50)
+    assert len(text) <= 162 and text.endswith("word …")
+    assert found.shortened("short") == "short"
+
+
+def test_what_has_no_text_has_no_tag():
+    assert found.tags(description='"a" & b', og__image="") == (
+        '\n<meta name="description" content="&quot;a&quot; &amp; b" />'
+    )
+
+
+def test_a_card_shows_the_whole_title_within_its_edges():
+    longest = "Claims about group and instance normalization"
+    pixels = np.array(found.card(longest, "Normalization Layers, Verified").convert("L"))
+    assert pixels.shape == found.SIZE[::-1] and (pixels < 100).mean() > 0.01
+    edge = np.concatenate([pixels[:20].ravel(), pixels[-20:].ravel(), pixels[:, -20:].ravel()])
+    assert edge.min() > 250
+    other = np.array(found.card(longest[:-1], "Normalization Layers, Verified").convert("L"))
+    assert (pixels != other).any()
+
+
+def test_the_search_has_names_and_definitions_and_no_mere_mentions():
+    known = {"docnames": ["chapters/api", "glossary"]}
+    known["indexentries"] = {"rmsnorm": [[0, "index-of-rmsnorm", False], [1, "term-RMSNorm", True]]}
+    known["indexentries"]["a word"] = [[0, "index-of-a-word", False]]
+    names = {"rms_norm": ("chapters/api", "function-rms-norm"), "000-03": ("chapters/gone", "x")}
+    index = found.complete(f"Search.setIndex({json.dumps(known)})", names)
+    entries = json.loads(index.removeprefix("Search.setIndex(").removesuffix(")"))["indexentries"]
+    assert entries == {
+        "rmsnorm": [[1, "term-RMSNorm", True]],
+        "rms_norm": [[0, "function-rms-norm", True]],
+    }
+
+
+# A small book whose addresses are configured.
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A first page and a page of claims, built with the project's own settings and addresses."""
+    root = tmp_path_factory.mktemp("published")
+    for name in ("tools", "normlib", "_static", "_templates", "references.bib", "glossary.md"):
+        (root / name).symlink_to(ROOT / name)
+    (root / PAGE).parent.mkdir(parents=True)
+    shutil.copy(ROOT / f"{PAGE}.ipynb", root / f"{PAGE}.ipynb")
+    (root / "intro.md").write_text("# The book\n\nA first page that says what stands here.\n")
+    (root / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n- file: {PAGE}\n")
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    settings = config["sphinx"]["config"]
+    settings["html_baseurl"] = f"{SITE}/"
+    settings["html_theme_options"]["repository_url"] = CODE
+    (root / "_config.yml").write_text(yaml.safe_dump(config))
+    script = "from jupyter_book.cli.main import main; main()"
+    result = run(sys.executable, "-c", script, "build", str(root), "-q")
+    html = root / "_build" / "html"
+    assert (html / f"{PAGE}.html").is_file(), result.stdout + result.stderr
+    return html
+
+
+def test_where_addresses_are_configured_pages_say_them(published):
+    page = (published / f"{PAGE}.html").read_text("utf-8")
+    assert f'<link rel="canonical" href="{SITE}/{PAGE}.html"' in page
+    assert f'<meta property="og:url" content="{SITE}/{PAGE}.html"' in page
+    picture = page.partition('<meta property="og:image" content="')[2].partition('"')[0]
+    assert (published / picture.removeprefix(f"{SITE}/")).read_bytes().startswith(b"\x89PNG")
+    assert f'href="{CODE}/edit/main/{PAGE}.ipynb"' in page
+    assert f"mybinder.org/v2/gh/someone/norm/main?urlpath=lab/tree/{PAGE}.ipynb" in page
+    assert page.count("dispute this verdict") == page.count('<div class="decision"') > 5
+    assert f'href="{CODE}/issues/new?title=Dispute%20of%20claim%20' in page
+    assert f"normlib[book] @ {SITE}/{run_page.wheel_name()}" in page
+
+
+def test_where_the_address_is_configured_there_is_a_list_of_the_pages(published):
+    listed = (published / "sitemap.xml").read_text("utf-8")
+    assert f"<loc>{SITE}/{PAGE}.html</loc>" in listed and listed.count("<loc>") == 2
+    assert f"{SITE}/sitemap.xml" in (published / "robots.txt").read_text("utf-8")
+    assert f'<base href="{SITE}/"' in (published / "404.html").read_text("utf-8")
+
+
+# How to run a page.
+
+
+def test_without_an_address_nothing_leads_to_a_repository():
+    card = '<div class="decision" id="claim-1-2"><a href="x">1-2</a> <cite>'
+    assert run_page.links("", "main", "chapters/a.ipynb") == {}
+    assert run_page.disputable(card, "") == card
+    assert run_page.disputable(card, CODE).count("Dispute%20of%20claim%201-2") == 1
+    assert [*run_page.links("https://code.example/x", "main", "a.ipynb")] == ["edit this page"]
+    assert [*run_page.links(CODE, "main", "glossary.md")] == ["edit this page"]
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """An empty folder with a notebook and the wheel, after the first two lines of the page.
+
+    What pip would fetch is there already, linked from this environment; it may fetch nothing.
+    """
+    folder = tmp_path_factory.mktemp("elsewhere")
+    wheel = run_page.build_wheel(folder)
+    first, second, _ = run_page.lines("ledger.ipynb", wheel.name)
+    assert run("bash", "-c", first, cwd=folder).returncode == 0
+    here, there = (next(p.glob("lib/python*/site-packages")) for p in (ROOT_ENV, folder / "book"))
+    for path in here.iterdir():
+        if "normlib" not in path.name and not (there / path.name).exists():
+            (there / path.name).symlink_to(path)
+    result = run("bash", "-c", second, cwd=folder, PIP_NO_INDEX="1")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+ROOT_ENV = found.Path(sys.prefix)
+RUN = (
+    "import sys, nbformat, nbclient, normlib; assert 'elsewhere' in normlib.__file__\n"
+    "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4)).execute()"
+)
+
+
+def test_a_notebook_alone_in_a_folder_runs_by_the_lines_of_its_page(elsewhere):
+    notebook = "frameworks.ipynb"  # it reads what is kept in the package
+    shutil.copy(ROOT / "chapters" / notebook, elsewhere)
+    *_, last = run_page.lines(notebook, "any.whl")
+    command = shlex.split(last)
+    assert command[1:] == ["-m", "jupyterlab", notebook]
+    opened = run(command[0], "-m", "jupyterlab", "--version", cwd=elsewhere)
+    assert opened.returncode == 0, opened.stderr
+    result = run(command[0], "-c", RUN, notebook, cwd=elsewhere, OMP_NUM_THREADS="1")
+    assert result.returncode == 0, result.stderr
