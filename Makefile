@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve lab refresh bench cifar peers clean lock
+.PHONY: help book test check serve lab refresh bench cifar peers audit zip clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -39,6 +39,13 @@ check: $(READY)  ## run again only what has changed since it was verified
 
 serve: book  ## show the site on a free port of this machine
 	@$(PY) tools/serve.py $(BUILD)/html
+
+zip: book  ## pack the site: unpacked, it can be read from its folder without a server
+	@cd $(BUILD) && rm -f normalization-layers.zip && ../$(PY) -m zipfile -c normalization-layers.zip html
+	@echo "$(BUILD)/normalization-layers.zip: unpack it and open html/index.html"
+
+audit: book  ## score every page with Lighthouse and axe; needs Node.js and a quiet machine
+	@$(PY) tools/audit.py $(BUILD)/html $(PAGES)
 
 lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
 	@echo "Running cells changes the notebooks. Back to the committed outputs: git restore chapters"

@@ -90,16 +90,33 @@ new IntersectionObserver(([pixel]) => {
   document.body.classList.toggle("scrolled", pixel.boundingClientRect.y < 0);
 }).observe(one(".sbt-scroll-pixel-helper"));
 
-// A box that scrolls must be reached by the keyboard. It is measured when it comes into view.
-const near = new IntersectionObserver((seen) => {
-  for (const { target, isIntersecting } of seen) {
-    if (!isIntersecting) continue;
-    if (target.scrollWidth > target.clientWidth + 1) target.tabIndex = 0;
-    else target.removeAttribute("tabindex");
+// A box that scrolls must be reached by the keyboard. Boxes are measured when there is time, and
+// again when a fold opens or the window changes.
+const BOXES = ["pre", ".cell_output", "div.math > div", ".pst-scrollable-table-container", "table.verdict"];
+const boxes = (part) => [...part.querySelectorAll(`:is(${BOXES})`)];
+const waiting = new Set();
+
+function measure(time) {
+  for (const box of waiting) {
+    waiting.delete(box);
+    if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+    if (time.timeRemaining() < 5) break;
   }
-});
-const BOXES = "pre, .cell_output, div.math > div, .pst-scrollable-table-container, table.verdict";
-for (const box of all("article :is(" + BOXES + ")")) near.observe(box);
+  if (waiting.size) soon(measure);
+}
+const soon = window.requestIdleCallback ?? ((act) => setTimeout(act, 50, { timeRemaining: () => 0 }));
+
+function look(part) {
+  if (!waiting.size) soon(measure);
+  for (const box of boxes(part)) waiting.add(box);
+}
+const article = one("article");
+if (article) {
+  look(article);
+  article.addEventListener("toggle", (event) => look(event.target), true);
+  addEventListener("resize", () => look(article));
+}
 
 // The page's own place in the left sidebar, if it is not seen there.
 new IntersectionObserver(([{ target, isIntersecting, boundingClientRect: place }], observer) => {

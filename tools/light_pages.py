@@ -77,7 +77,8 @@ THEME = ("basic.css", "styles/bootstrap.css", "styles/pydata-sphinx-theme.css")
 # Scripts that a page needs only if it has what they work on.
 WORKS_ON = {"ledger.js": 'class="ledger', "moved.js": 'class="moved', "clipboard": "<pre"}
 WORKS_ON |= {"copybutton": "<pre", "design-tabs.js": "sd-tab-set", "togglebutton": "togglebutton"}
-NEVER = {"sphinx-book-theme.js"}
+# Jupyter Book puts every script of _static on every page; the search page asks for this one.
+NEVER = {"sphinx-book-theme.js", "ranking.js"}
 UNUSED = ("vendor", "scripts", "locales")  # of the theme: its fonts, scripts, translations
 
 
@@ -107,12 +108,26 @@ def waiting(script):
     )
 
 
+FOLD = '<summary><span class="toctree-toggle"'
+
+
+def named_folds(contents):
+    """The contents of the book, where a fold of the theme has no name to be read aloud."""
+
+    def made(*args, **kwargs) -> str:
+        named = FOLD.replace("<summary", '<summary aria-label="pages below"')
+        return str(contents(*args, **kwargs)).replace(FOLD, named)
+
+    return made
+
+
 def light_page(app, page, template, context, doctree) -> None:
     body = context.get("body", "")
     context["body"] = lighter_pictures(app, page, body)
     own = [css.filename.removeprefix("_static/") for css in context["css_files"]]
     app.stylesheets = [*THEME, *own]
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
+    context["generate_toctree_html"] = named_folds(context["generate_toctree_html"])
     context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
     if template != "search.html":  # its own scripts, which the theme writes out, do not wait
         context["script_files"] = [*map(waiting, context["script_files"])]

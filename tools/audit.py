@@ -1,0 +1,173 @@
+"""Audit the built site: python tools/audit.py FOLDER [PAGE …]
+
+Lighthouse looks at every page as on a phone, `RUNS` times; the median counts. axe looks at every
+page, wide and narrow, light and dark. Both come through npm, at pinned versions, into _build/audit.
+The scores depend on the machine, so this is an audit and no test: run it where nothing else runs.
+"""
+
+import gzip
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+from functools import partial
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+from serve import Quiet
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "_build" / "audit"
+TOOLS = ("lighthouse@12.8.2", "axe-core@4.11.0")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+RUNS = 5
+CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
+READ, LOOK_UP = 0.97, 0.90  # performance that is asked of a chapter, and of a long table
+LOOK_UP_PAGES = ("chapters/api", "chapters/claims/", "chapters/cheat-sheet", "chapters/errata")
+LOOK_UP_PAGES += ("chapters/frameworks", "chapters/ledger", "chapters/all-layers")
+LOOK_UP_PAGES += ("genindex", "glossary", "references", "report")
+HEAD = f"{'page':48} speed     range access  best   seo   KiB axe"
+VIEWS = [(w, scheme) for w in (1280, 390) for scheme in ("light", "dark")]
+
+
+class Packed(Quiet):
+    """Sends texts compressed, and lets them be kept for a while, as hosts of static sites do."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        path = Path(self.translate_path(self.path))
+        path = path / "index.html" if path.is_dir() else path
+        if not path.is_file():
+            return self.send_error(404)
+        data, kind = path.read_bytes(), self.guess_type(path)
+        self.send_response(200)
+        if path.suffix not in (".webp", ".png", ".woff", ".whl"):
+            data = gzip.compress(data)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Cache-Control", "max-age=86400")
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def asked(page: str) -> float:
+    return LOOK_UP if page.startswith(LOOK_UP_PAGES) else READ
+
+
+def found(names: tuple[str, ...], said: str) -> str:
+    path = next(filter(None, map(shutil.which, names)), None)
+    return path or sys.exit(f"audit: expected {said}, found none")
+
+
+def lighthouse(url: str, categories: tuple[str, ...], browser: str) -> dict:
+    """The report of one visit."""
+    command = ["node", "node_modules/lighthouse/cli/index.js", url, "--quiet", "--output=json"]
+    command += [f"--only-categories={','.join(categories)}"]
+    command += ["--chrome-flags=--headless=new --no-sandbox"]
+    env = os.environ | {"CHROME_PATH": browser}
+    ran = subprocess.run(command, cwd=WORK, env=env, capture_output=True, text=True)
+    if ran.returncode:
+        sys.exit(f"audit: Lighthouse failed on {url}: {ran.stderr[-2000:]}")
+    return json.loads(ran.stdout)
+
+
+def scores(url: str, browser: str) -> dict:
+    """The median of each score, the spread of the first, what it weighs, and what lost points."""
+    whole = lighthouse(url, CATEGORIES, browser)
+    again = [lighthouse(url, CATEGORIES[:1], browser) for _ in range(RUNS - 1)]
+    speed = [r["categories"]["performance"]["score"] for r in (whole, *again)]
+    audits = whole["audits"]
+    counted = {
+        ref["id"]
+        for name in CATEGORIES[1:]
+        for ref in whole["categories"][name]["auditRefs"]
+        if ref["weight"]
+    }
+    lost = [n for n in counted if audits[n]["score"] is not None and audits[n]["score"] < 1]
+    rest = {name: whole["categories"][name]["score"] for name in CATEGORIES[1:]}
+    return {
+        "performance": statistics.median(speed),
+        "from": min(speed),
+        "to": max(speed),
+        **rest,
+        "KiB": round(audits["total-byte-weight"]["numericValue"] / 1024),
+        "lost": sorted(lost),
+    }
+
+
+def violations(browser, url: str) -> list[str]:
+    """What axe finds on a page, in each view, with everything unfolded and laid out."""
+    lines = set()
+    for width, scheme in VIEWS:
+        view = {"width": width, "height": 800}
+        page = browser.new_page(color_scheme=scheme, viewport=view)
+        page.goto(url)
+        page.add_style_tag(content="section { content-visibility: visible !important }")
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        page.add_script_tag(path=str(WORK / "node_modules" / "axe-core" / "axe.min.js"))
+        page.wait_for_timeout(500)  # until the page has measured its boxes
+        for rule in page.evaluate("axe.run().then(found => found.violations)"):
+            nodes = [n["target"][0] for n in rule["nodes"]]
+            lines.add(f"{rule['id']} ({width} px, {scheme}): {len(nodes)}, the first {nodes[0]}")
+        page.close()
+    return sorted(lines)
+
+
+def pages(folder: Path) -> list[str]:
+    """Every page with an article."""
+    names = (p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.html"))
+    passed = ("_", "404", "index", "search")
+    return sorted(name for name in names if not name.startswith(passed))
+
+
+def main(folder: str, *chosen: str) -> None:
+    browser = found(BROWSERS, "Chromium (apt install chromium)")
+    found(("npm",), "npm, which comes with Node.js (https://nodejs.org)")
+    WORK.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--silent", *TOOLS], cwd=WORK, check=True
+    )
+    results = {}
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), partial(Packed, directory=folder)) as server,
+        sync_playwright() as playwright,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for page in tqdm(chosen or pages(Path(folder)), "audit"):
+            url = f"http://127.0.0.1:{server.server_port}/{page}.html"
+            results[page] = scores(url, browser) | {"axe": violations(chromium, url)}
+            (WORK / "audit.json").write_text(json.dumps(results, indent=1) + "\n")
+        chromium.close()
+        server.shutdown()
+    sys.exit(told(results))
+
+
+def told(results: dict) -> str | None:
+    """Print a line for each page; return what falls short, if anything does."""
+    short = []
+    print(
+        f"{'page':48} {'speed':>5} {'range':>9} {'access':>6} {'best':>5} {'seo':>5} {'KiB':>5} axe"
+    )
+    for page, r in results.items():
+        numbers = [round(100 * r[name]) for name in ("performance", "from", "to", *CATEGORIES[1:])]
+        speed, low, high, access, best, seo = numbers
+        span = f"{low}-{high}"
+        rest = f"{access:6} {best:5} {seo:5} {r['KiB']:5} {len(r['axe'])}"
+        print(f"{page:48} {speed:5} {span:>9} {rest}")
+        if r["performance"] < asked(page):
+            short.append(f"{page}: performance {speed}, asked {100 * asked(page):.0f}")
+        short += [f"{page}: lost {name}" for name in r["lost"]]
+        short += [f"{page}: axe {line}" for line in r["axe"]]
+    return "\n".join(short) or None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
