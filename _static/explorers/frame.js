@@ -102,6 +102,15 @@ function pen(svg) {
     };
   }
 
+  /** Samples of lines and what they stand for, side by side: pairs of a kind and a text. */
+  function legend(x, y, pairs) {
+    pairs.forEach(([kind, text], k) => {
+      const at = x + k * 106;
+      put(`${kind} sample`, "line", { x1: at, x2: at + 16, y1: y - 4, y2: y - 4, class: kind });
+      put(`${kind} said`, "text", { x: at + 20, y }, text);
+    });
+  }
+
   function finish() {
     for (const [name, node] of known) {
       if (drawn.has(name)) continue;
@@ -111,7 +120,7 @@ function pen(svg) {
     drawn.clear();
     last = null;
   }
-  return { put, handle, place, finish };
+  return { put, handle, legend, place, finish };
 }
 
 /** A native field for one key of the state: a choice, or a range. */
@@ -128,7 +137,9 @@ function field(kind, { label, shown = String, named = {} }, set) {
     said.textContent = shown(value);
     input.setAttribute("aria-valuetext", shown(value));
   };
-  return { show, node: element("label", {}, element("span", {}, label, " ", said), input) };
+  const long = (kind.among ?? []).some((text) => (named[text] ?? text).length > 14);
+  const attributes = long ? { class: "long" } : {};
+  return { show, node: element("label", attributes, element("span", {}, label, " ", said), input) };
 }
 
 /** Puts an explorer in the place of its picture.

@@ -148,12 +148,13 @@
   const power10 = (n) => (n === 0 ? "1" : `10${[...String(n)].map(raised).join("")}`);
   const grid = Array.from({ length: 33 }, (_, i) => -16 + i / 2);
 
-  function draw({ put }, state) {
+  function draw({ put, legend }, state) {
     for (const n of [-16, -12, -8, -4, 0]) {
       put(`x ${n}`, "text", { x: toX(n), y: 231, "text-anchor": "middle" }, power10(n));
       put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, "text-anchor": "end" }, power10(n));
     }
-    put("x name", "text", { x: 332, y: 247, "text-anchor": "end" }, "step h");
+    put("x name", "text", { x: 332, y: 249, "text-anchor": "end" }, "step h");
+    legend(48, 249, [["one dashed", "shipped"], ["two", "with the error"]]);
     put("frame", "path", { d: "M48 10V214H332", class: "axis", fill: "none" });
     const bound = toY(Math.log10(WITNESSES[state.witness].bound));
     put("bound", "line", { x1: 48, x2: 332, y1: bound, y2: bound, class: "axis dashed" });
@@ -164,7 +165,7 @@
       const points = grid.map((n) => `${toX(n)},${height(at({ ...state, error }, n))}`);
       put(kind, "polyline", { points: points.join(" "), class: kind });
       const y = height(at({ ...state, error }, state.h));
-      put(`${kind} dot`, "circle", { cx: x, cy: y, r: 4, class: kind });
+      put(`${kind} dot`, "circle", { cx: x, cy: y, r: 4, class: kind.split(" ")[0] });
     }
   }
 
@@ -172,7 +173,7 @@
     const { bound } = WITNESSES[state.witness];
     const [wrong, right] = [state.error, "none"].map((error) => at({ ...state, error }, state.h));
     if (right.apart > bound) {
-      return "False alarm: at this step the witness rejects the shipped code, too (dashed).";
+      return "False alarm: at this step the witness rejects the shipped code, too.";
     }
     const passes = (error) => at({ ...state, error }, state.h).apart <= bound;
     const errors = Object.keys(PLANTS).filter((error) => error !== "none");
@@ -186,7 +187,7 @@
   explore("gradient-check", {
     title: "Explorer: a gradient check",
     hint: "Set the upstream gradient to ones: the error passes. Does any step help?",
-    size: [340, 250],
+    size: [340, 254],
     state: {
       error: { start: "dx without the variance term", among: Object.keys(PLANTS) },
       witness: { start: "central difference", among: Object.keys(WITNESSES) },

@@ -86,16 +86,7 @@
     });
   }
 
-  function legend(put) {
-    const said = { "two dashed": "without batch norm", one: "with it", three: "its optima" };
-    Object.entries(said).forEach(([kind, text], k) => {
-      const x = [10, 166, 240][k];
-      put(`${kind} key`, "line", { x1: x, x2: x + 18, y1: 320, y2: 320, class: kind });
-      put(`${kind} name`, "text", { x: x + 23, y: 324 }, text);
-    });
-  }
-
-  function draw({ put, handle }, { start, bias }, set) {
+  function draw({ put, handle, legend }, { start, bias }, set) {
     shade(put);
     put("ray", "line", { x1: toX(0), y1: toY(0), x2: toX(0), y2: toY(-2.3), class: "three" });
     const { paths, ends } = found({ start, bias });
@@ -106,10 +97,11 @@
     const [x, y] = ends[1];
     put("end", "circle", { cx: toX(x), cy: toY(y), r: 4, class: "one" });
     const [a, b] = STARS[bias];
-    put("star", "text", { x: toX(a), y: toY(b) + 5, "text-anchor": "middle" }, "☆");
+    const star = { x: toX(a), y: toY(b) + 7, "text-anchor": "middle", style: "font-size: 20px" };
+    put("star", "text", star, "☆");
     put("w1", "text", { x: 296, y: toY(0) + 4 }, "w₁");
     put("w2", "text", { x: toX(0) + 5, y: 20 }, "w₂");
-    legend(put);
+    legend(8, 324, [["two dashed", "without"], ["one", "batch norm"], ["three", "its optima"]]);
     const to = (x, y) => set({ start: [round(x), round(y)] });
     handle("start", {
       x: toX(start[0]), y: toY(start[1]), now: start[0], min: -2.2, max: 2.2,
@@ -122,11 +114,13 @@
   function table({ start, bias }) {
     const { ends, losses } = found({ start, bias });
     const away = (end) => Math.hypot(end[0] - start[0], end[1] - start[1]);
-    const place = (end) => `(${fixed(end[0])}, ${fixed(end[1])})`;
+    const row = (name, values) => [name, ...values.map((value) => fixed(value))];
     return [
-      ["Batch norm", "without", "with"], ["Ends at", ...ends.map(place)],
-      ["Distance", ...ends.map((end) => fixed(away(end)))],
-      ["Loss there", ...losses.map((loss) => fixed(loss))],
+      ["Batch norm", "without", "with"],
+      row("Ends at w₁", ends.map((end) => end[0])),
+      row("Ends at w₂", ends.map((end) => end[1])),
+      row("From start", ends.map(away)),
+      row("Loss there", losses),
     ];
   }
 
@@ -135,10 +129,10 @@
     const [w1, w2] = state.start;
     if (w1 === 0 && w2 === 0) return "All outputs are alike: batch norm has no gradient here.";
     const stays = w1 === 0 && w2 > 0 ? "With batch norm it stays, where the loss is highest. " : "";
-    const far = `The line of optima is ${fixed(left)} away, squared.`;
+    const far = `The optima with batch norm are ${fixed(Math.sqrt(left))} away.`;
     if (!applies) return `${stays}${far} Lemma 4.5 says nothing about starts on this side.`;
     const verdict = violated ? "it is violated" : "it holds";
-    return `${stays}${far} Lemma 4.5 allows ${fixed(right)}: ${verdict}.`;
+    return `${stays}${far} Lemma 4.5 allows ${fixed(Math.sqrt(Math.max(0, right)))}: ${verdict}.`;
   }
 
   explore("three-points", {

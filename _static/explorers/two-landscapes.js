@@ -83,10 +83,11 @@
     put(name, "polyline", { points: points.join(" "), class: name.split(":")[0] });
   }
 
-  function draw({ put }, state) {
+  function draw({ put, legend }, state) {
     const networks = both(state);
     const [x, toY] = [across(28, 330, -2, 2), across(128, 18, -3, 3)];
     put("function", "text", { x: 28, y: 12 }, "The function");
+    legend(160, 12, [["two dashed", "c = 1"], ["one", `c = ${factor(state.factor)}`]]);
     put("zero", "line", { x1: 28, x2: 330, y1: toY(0), y2: toY(0), class: "axis" });
     NETWORK.x.forEach((value, i) => {
       const at = { cx: x(value), cy: toY(NETWORK.target[i]), r: 3, fill: "currentColor" };
@@ -106,6 +107,7 @@
       line(put, `${kind}:loss`, losses, rate, high);
     });
   }
+
   const factor = (exponent) => fixed(2 ** exponent);
 
   function table(state) {
@@ -115,7 +117,7 @@
       ["Factor", "1", factor(state.factor)],
       row("Loss", ({ losses }) => losses[0]),
       row("Gradient", ({ size }) => size),
-      row("Smoothness", ({ smoothness }) => smoothness),
+      row("Smoothness β", ({ smoothness }) => smoothness),
       row(`Shift, step ${state.step === "as it is" ? "1" : "c²"}`, ({ shifts }) => shifts[19]),
     ];
   }
