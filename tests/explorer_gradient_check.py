@@ -4,6 +4,7 @@ import numpy as np
 
 from normlib import batch_norm, batch_norm_backward
 from normlib.evidence import batch_norm as evidence
+from normlib.verify import numeric
 from normlib.verify.planted import Planted, first_changed
 
 FUNCTION = "check"
@@ -57,8 +58,11 @@ def cases_of(rng, error, twin):
     problem = {name: a.tolist() for name, a in arrays.items()} | {"eps": eps}
     for witness, ours, theirs, unit in sides:
         apart = np.abs(ours[0] - theirs[0]).max() / unit, (ours[1] + theirs[1]) / unit
+        central = witness in ("forward difference", "central difference")
+        bound = numeric.CENTRAL if central else numeric.ROUNDING
         choice = {"error": error, "witness": witness, "h": float(h)}
-        yield (problem, choice), {"ours": ours, "theirs": theirs, "apart": apart}
+        said = {"ours": ours, "theirs": theirs, "apart": apart, "bound": (bound, bound)}
+        yield (problem, choice), said
 
 
 PLANTED = {
@@ -72,5 +76,6 @@ PLANTED = {
     "the complex variance is half": ("2 * v * b[i]", "v * b[i]"),
     "the scale forgets gamma": ("v * problem.gamma[j] * rstd[j]", "v * rstd[j]"),
     "the upstream gradient is ones": ("v * (there.y[i][j] - here", "1 * (there.y[i][j] - here"),
+    "a witness is not strict": ('"complex step": { bound: 1e-10', '"complex step": { bound: 1e-9'),
     "the definition has no root": ("Math.sqrt(variance + eps)", "(variance + eps)"),
 }

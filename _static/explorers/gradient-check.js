@@ -121,7 +121,7 @@
     const terms = each(problem.dy, (v, _, j) => v * problem.gamma[j] * rstd[j]);
     const scale = largest(witness === "the forward alone" ? theirs : terms);
     const apart = largest(each(ours, (v, i, j) => v - theirs[i][j])) / scale;
-    return { ours, theirs, apart, empty: largest([...ours, ...theirs]) <= bound * scale };
+    return { ours, theirs, apart, bound, empty: largest([...ours, ...theirs]) <= bound * scale };
   }
 
   explorers["gradient-check"] = { check };
@@ -170,8 +170,8 @@
   }
 
   function say(state) {
-    const { bound } = WITNESSES[state.witness];
     const [wrong, right] = [state.error, "none"].map((error) => at({ ...state, error }, state.h));
+    const { bound } = right;
     if (right.apart > bound) {
       return "False alarm: at this step the witness rejects the shipped code, too.";
     }
