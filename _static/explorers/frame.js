@@ -186,9 +186,9 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
   again.addEventListener("click", () => set(start));
   addEventListener("hashchange", follow);
 
-  const bar = element("div", { class: "fields" }, ...inputs.map(([, input]) => input.node));
+  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again);
   const stage = element("div", { class: "stage" }, drawing, result);
-  const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []), again);
+  const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []));
   const hinted = element("p", {}, element("strong", {}, "Try it. "), hint);
   const both = element("div", { class: "both" }, stage, side);
   const named = { class: "explorer", role: "group", "aria-label": title };
