@@ -117,15 +117,22 @@ def counted(notebook):
 
 
 # What a browser says, in figures of MOST. The page is as it came: once its folds are opened it is
-# another page.
+# another page. Explorers do not count, but the pictures in whose place they stand.
 MEASURE = f"""async () => {{
   if (innerWidth !== {WIDTH}) throw new Error(`expected {WIDTH} px of width, got ${{innerWidth}}`);
   await document.fonts.ready;
   const article = document.querySelector('article');
   if (!article) return null;
+  const explorers = [...article.querySelectorAll('.explorer')];
+  const show = on => explorers.forEach(e => {{
+    e.hidden = !on;
+    e.parentElement.style.minHeight = on ? '' : 0;  // the room that is kept for it
+  }});
+  show(false);
   const box = article.getBoundingClientRect();
   const part = [...article.querySelectorAll('h2')].find(h => /^\\s*Derivation/.test(h.textContent));
   const before = part ? part.getBoundingClientRect().top - box.top : 0;
+  show(true);
   return {{screens: box.height / {HEIGHT}, before: before / {HEIGHT}}};
 }}"""
 

@@ -148,10 +148,11 @@ CENTRES = """() => {
 @pytest.mark.parametrize("name", NAMES)
 def test_what_can_be_dragged_follows(opened, desk, phone, name, touch):
     page = opened(name, phone if touch else desk)
-    for x, y in page.evaluate(CENTRES):
+    for i, (x, y) in enumerate(page.evaluate(CENTRES)):
         before, at = page.evaluate(SEEN), page.evaluate("scrollY")
-        drag(page, (x, y), (x - 9, y + 15), touch)
+        drag(page, (x, y), (x - 9, y + 40), touch)
         after = page.evaluate(SEEN)
+        assert abs(page.evaluate(CENTRES)[i][1] - (y + 40)) < 8, "it arrives where the finger is"
         assert after[0] != before[0] and after[1] != before[1]
         assert page.evaluate("scrollY") == at, "the page does not move with the dot"
 
@@ -164,9 +165,11 @@ def drag(page, start, end, touch):
         page.mouse.up()
         return
     finger = page.context.new_cdp_session(page)
-    for kind, point in (("touchStart", start), ("touchMove", end), ("touchEnd", None)):
-        points = [{"x": point[0], "y": point[1]}] if point else []
-        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    for k in range(9):  # a browser that scrolls instead takes the finger after a few moves
+        at = {axis: a + (b - a) * k / 8 for axis, a, b in zip("xy", start, end, strict=True)}
+        kind = "touchMove" if k else "touchStart"
+        finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [at]})
+    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     finger.detach()
 
 

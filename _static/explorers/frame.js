@@ -94,6 +94,7 @@ function pen(svg) {
       node.focus({ preventScroll: true });
       event.preventDefault();
     };
+    node.ontouchstart = (event) => event.preventDefault(); // else the page scrolls, and takes the finger
     node.onpointermove = (event) => node.hasPointerCapture(event.pointerId) && to(place(event));
     node.onkeydown = (event) => {
       if (!KEYS[event.key]) return;
@@ -197,9 +198,9 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
   again.addEventListener("click", () => set(start));
   addEventListener("hashchange", follow);
 
-  const bar = element("div", { class: "fields" }, ...inputs.map(([, input]) => input.node));
+  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again);
   const stage = element("div", { class: "stage" }, drawing, result);
-  const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []), again);
+  const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []));
   const hinted = element("p", {}, element("strong", {}, "Try it. "), hint);
   const both = element("div", { class: "both" }, stage, side);
   const named = { class: "explorer", role: "group", "aria-label": title };
