@@ -144,14 +144,12 @@
 
   const [toX, toY] = [across(48, 332, -16, 0), across(214, 10, -17, 1)];
   const height = ({ apart }) => toY(Math.min(1, Math.max(-17, Math.log10(apart))));
-  const raised = (digit) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(digit)];
-  const power10 = (n) => (n === 0 ? "1" : `10${[...String(n)].map(raised).join("")}`);
   const grid = Array.from({ length: 33 }, (_, i) => -16 + i / 2);
 
   function draw({ put, legend }, state) {
     for (const n of [-16, -12, -8, -4, 0]) {
-      put(`x ${n}`, "text", { x: toX(n), y: 231, "text-anchor": "middle" }, power10(n));
-      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, "text-anchor": "end" }, power10(n));
+      put(`x ${n}`, "text", { x: toX(n), y: 231, "text-anchor": "middle" }, `1e${n}`);
+      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, "text-anchor": "end" }, `1e${n}`);
     }
     put("x name", "text", { x: 332, y: 249, "text-anchor": "end" }, "step h");
     legend(48, 249, [["one dashed", "shipped"], ["two", "with the error"]]);
@@ -198,7 +196,7 @@
       error: { label: "Planted error", named: { none: "none: the shipped code" } },
       witness: { label: "Witness" },
       upstream: { label: "Upstream gradient" },
-      h: { label: "Step h", shown: (n) => `= ${power10(n)}` },
+      h: { label: "Step h", shown: (n) => `= 1e${n}` },
     },
     draw,
     say,
