@@ -43,7 +43,7 @@ LAYERS = [
 
 
 def cases(rng):
-    for _ in range(20):
+    for _ in range(10):
         shape = rng.integers(1, 4, 4) * [1, 2, 1, 1]
         x = rng.standard_normal(shape) + rng.standard_normal((1, shape[1], 1, 1))
         for kind, layer in LAYERS:

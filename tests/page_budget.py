@@ -20,6 +20,7 @@ MOST = {
     "missing": 0,  # equations that its derivation should render from a cell, and does not
     "screens": 14,  # the height of the page, its folds closed
     "before": 4,  # screens before its derivation
+    "explorer": 2,  # screens before its explorer
 }
 EQUATIONS = 6  # the fewest of a derivation
 COLUMN = 84  # characters of code; ruff sees to it in cells (chapters/ruff.toml)
@@ -132,8 +133,11 @@ MEASURE = f"""async () => {{
   const box = article.getBoundingClientRect();
   const part = [...article.querySelectorAll('h2')].find(h => /^\\s*Derivation/.test(h.textContent));
   const before = part ? part.getBoundingClientRect().top - box.top : 0;
+  const tops = explorers.map(e => e.parentElement.getBoundingClientRect().top - box.top);
   show(true);
-  return {{screens: box.height / {HEIGHT}, before: before / {HEIGHT}}};
+  const explorer = Math.max(0, ...tops);
+  const lengths = {{screens: box.height, before, explorer}};
+  return Object.fromEntries(Object.entries(lengths).map(([key, px]) => [key, px / {HEIGHT}]));
 }}"""
 
 

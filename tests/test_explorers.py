@@ -2,6 +2,7 @@
 
 import gzip
 import importlib
+import json
 import re
 from functools import cache
 
@@ -12,10 +13,11 @@ import pytest
 import site_checks as checks
 from explorers import needed, unknown
 from exploring import NAMES, open_in
-from project import NOTEBOOKS
+from project import NOTEBOOKS, ROOT
 
 SAYS = {name: importlib.import_module(f"explorer_{name.replace('-', '_')}") for name in NAMES}
 ERRORS = [(name, error) for name in NAMES for error in SAYS[name].PLANTED]
+PEERS = ROOT / "chapters" / "data" / "peers.json"
 PHONE = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
@@ -91,6 +93,66 @@ def test_an_error_in_an_explorer_is_seen(opened, name, error):
 
 def test_every_explorer_has_errors_planted():
     assert all(len(SAYS[name].PLANTED) >= 3 for name in NAMES) and NAMES
+
+
+# The calls of frameworks, in the explorer of the axes.
+
+ASK = "f => { const { FRAMEWORKS, OVER, called } = explorers.axes; return (%s) }"
+TABLE = ASK % "Object.entries(FRAMEWORKS).map(([name, { order, eps, call }]) => [name, eps, call])"
+# Of the entry (1, 2, 0, 1) of a tensor (3, 4, 2, 2): the axes, and how many share its statistics.
+SHARED = (
+    ASK
+    % """Object.fromEntries(Object.keys(OVER).map(layer => {
+  const { order } = FRAMEWORKS[f], { over } = OVER[layer](order[3]);
+  const { shared } = called(Array.from({ length: 48 }, (_, i) => i ** 2), [3, 4, 2, 2], layer, f);
+  return [layer, [[...order].filter(axis => over.includes(axis)).join(', '), shared[25].length]];
+}))"""
+)
+LAYER = {"last": "layer", "rms": "RMS"}  # under which name the frameworks were asked
+
+
+def wrong_calls(page, stored):
+    """The calls of which the explorer says another thing than the framework does."""
+    told = {row["call"]: [row["over"], row["entries"]] for row in stored["calls on images"]}
+    rows = {row["layer"]: row for row in stored["answers"] if row["question"] == "eps"}
+    for name, eps, calls in page.evaluate(TABLE):
+        shared = page.evaluate(SHARED, name)
+        for layer, call in calls.items():
+            if name != "PyTorch" and told.get(call) != shared[layer]:
+                yield call
+            row = rows[LAYER.get(layer, layer)]
+            if float(row["Flax nnx" if name == "Flax" else name].split(";")[0]) != eps[layer]:
+                yield f"eps of {call}"
+
+
+def test_calls_of_keras_and_flax_share_what_they_were_found_to_share(opened):
+    page, stored = opened("axes"), json.loads(PEERS.read_text("utf-8"))
+    assert [*wrong_calls(page, stored)] == []
+    stored["calls on images"][1]["over"] = "C"
+    stored["answers"] = [r | {"Keras": "1e-5"} for r in stored["answers"]]
+    found = [*wrong_calls(page, stored)]
+    assert len(found) == 7 and found[0].startswith("eps of Batch")
+
+
+def pytorch_cases(page, x):
+    """What PyTorch computes where it is called as the explorer says."""
+    import torch
+
+    ((_, _, calls),) = (row for row in page.evaluate(TABLE) if row[0] == "PyTorch")
+    for layer, call in calls.items():
+        y = eval(call, {"nn": torch.nn})(torch.tensor(x, dtype=torch.float32))
+        size = max(1, y.abs().max().item())
+        yield (x.ravel(), x.shape, layer, "PyTorch"), {"y": (y.detach().numpy().ravel(), size)}
+
+
+def test_pytorch_called_as_the_explorer_says_computes_the_same(opened):
+    page, shipped = opened("axes"), exploring.text("axes.js")
+    x = np.random.default_rng(0).standard_normal((3, 4, 2, 2))
+    cases = [*pytorch_cases(page, x)]
+    bound = exploring.BOUND * 2**29  # it has 24 digits, not 53
+    assert exploring.worst(page, "axes", "called", cases, shipped)["y"] <= bound
+    wrong = exploring.planted("axes", 'order: "NCHW"', 'order: "NHWC"')
+    assert exploring.worst(page, "axes", "called", cases, wrong)["y"] > 0.1
 
 
 # How they are used.

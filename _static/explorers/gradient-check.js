@@ -9,8 +9,7 @@
 
   // One entry of dx: the shipped formula, and the errors that are planted in it.
   const shipped = (s) => s.rstd * (s.d - s.mean - s.xhat * s.along);
-  const [BESSEL, OUTSIDE] = ["ddof = 1", "eps outside the root"].map((name) =>
-    `${name}, forward and backward`);
+  const BESSEL = "ddof = 1, forward and backward";
   const PLANTS = {
     none: shipped,
     "dx without dxhat itself": (s) => s.rstd * (-s.mean - s.xhat * s.along),
@@ -25,21 +24,12 @@
     "dx times 1.000000001": (s) => 1.000000001 * shipped(s),
     "one wrong entry of dx": (s) => (s.last ? 1.01 : 1) * shipped(s),
     [BESSEL]: (s) => s.rstd * (s.d - s.mean - ((s.xhat * s.n) / (s.n - 1)) * s.along),
-    [OUTSIDE]: (s) => s.rstd * (s.d - s.mean - (s.xhat * s.along) / s.size),
   };
 
   /** (a + ib)^p: the complex step needs it. */
   function power([a, b], p) {
     const [size, angle] = [Math.hypot(a, b) ** p, Math.atan2(b, a) * p];
     return [size * Math.cos(angle), size * Math.sin(angle)];
-  }
-
-  /** One over the deviation, from the variance of n numbers, which may be complex. */
-  function inverse([a, b], n, eps, error) {
-    const bessel = error === BESSEL ? n / (n - 1) : 1;
-    if (error !== OUTSIDE) return power([bessel * a + eps, bessel * b], -0.5);
-    const root = power([a, b], 0.5);
-    return power([root[0] + eps, root[1]], -1);
   }
 
   /** Batch normalization of x + i im: y and its imaginary part, xhat and rstd. */
@@ -50,8 +40,9 @@
         return rows.map((row) => row[j] - middle);
       });
       const squares = a.map((v, i) => [v * v - b[i] * b[i], 2 * v * b[i]]);
-      const variance = [mean(column(squares, 0)), mean(column(squares, 1))];
-      const [r, s] = inverse(variance, x.length, eps, error);
+      const bessel = error === BESSEL ? x.length / (x.length - 1) : 1;
+      const variance = [0, 1].map((part) => bessel * mean(column(squares, part)));
+      const [r, s] = power([variance[0] + eps, variance[1]], -0.5);
       return { r, xhat: a.map((v, i) => v * r - b[i] * s), im: a.map((v, i) => v * s + b[i] * r) };
     });
     return {
@@ -70,7 +61,6 @@
       d: v, gamma: gamma[j], rstd: rstd[j], xhat: xhat[i][j], n: d.length,
       mean: mean(column(d, j)), across: mean(d[i]),
       along: mean(d.map((row, k) => row[j] * xhat[k][j])),
-      size: Math.sqrt(mean(xhat.map((row) => row[j] ** 2))),
       last: i === d.length - 1 && j === gamma.length - 1,
     }));
   }
@@ -148,10 +138,10 @@
 
   function draw({ put, legend }, state) {
     for (const n of [-16, -12, -8, -4, 0]) {
-      put(`x ${n}`, "text", { x: toX(n), y: 231, "text-anchor": "middle" }, `1e${n}`);
-      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, "text-anchor": "end" }, `1e${n}`);
+      put(`x ${n}`, "text", { x: toX(n), y: 231, class: "middle" }, `1e${n}`);
+      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, class: "end" }, `1e${n}`);
     }
-    put("x name", "text", { x: 332, y: 249, "text-anchor": "end" }, "step h");
+    put("x name", "text", { x: 332, y: 249, class: "end" }, "step h");
     legend(48, 249, [["one dashed", "shipped"], ["two", "with the error"]]);
     put("frame", "path", { d: "M48 10V214H332", class: "axis", fill: "none" });
     const bound = toY(Math.log10(WITNESSES[state.witness].bound));

@@ -97,7 +97,7 @@
     const [x, y] = ends[1];
     put("end", "circle", { cx: toX(x), cy: toY(y), r: 4, class: "one" });
     const [a, b] = STARS[bias];
-    const star = { x: toX(a), y: toY(b) + 7, "text-anchor": "middle", style: "font-size: 20px" };
+    const star = { x: toX(a), y: toY(b) + 7, class: "middle", style: "font-size: 20px" };
     put("star", "text", star, "☆");
     put("w1", "text", { x: 296, y: toY(0) + 4 }, "w₁");
     put("w2", "text", { x: toX(0) + 5, y: 20 }, "w₂");
