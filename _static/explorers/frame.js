@@ -94,6 +94,7 @@ function pen(svg) {
       node.focus({ preventScroll: true });
       event.preventDefault();
     };
+    node.ontouchstart = (event) => event.preventDefault(); // else the page scrolls, and takes the finger
     node.onpointermove = (event) => node.hasPointerCapture(event.pointerId) && to(place(event));
     node.onkeydown = (event) => {
       if (!KEYS[event.key]) return;
