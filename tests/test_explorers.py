@@ -212,9 +212,10 @@ def test_what_can_be_dragged_follows(opened, desk, phone, name, touch):
     page = opened(name, phone if touch else desk)
     for i, (x, y) in enumerate(page.evaluate(CENTRES)):
         before, at = page.evaluate(SEEN), page.evaluate("scrollY")
-        drag(page, (x, y), (x - 9, y + 40), touch)
-        after = page.evaluate(SEEN)
-        assert abs(page.evaluate(CENTRES)[i][1] - (y + 40)) < 8, "it arrives where the finger is"
+        drag(page, (x, y), (x - 40, y + 40), touch)
+        after, (to_x, to_y) = page.evaluate(SEEN), page.evaluate(CENTRES)[i]
+        # It arrives where the finger is, but a dot may move in one direction only.
+        assert min(abs(to_x - (x - 40)), abs(to_y - (y + 40))) < 8
         assert after[0] != before[0] and after[1] != before[1]
         assert page.evaluate("scrollY") == at, "the page does not move with the dot"
 
