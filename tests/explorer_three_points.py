@@ -31,14 +31,14 @@ def descent(unit, inputs, w):
 
 
 def cases(rng):
-    starts = rng.standard_normal((12, 2))
+    starts = rng.standard_normal((8, 2))
     with_norm = descent(normed, THREE, starts.T)
     for bias in ("no", "yes"):
         inputs = np.column_stack([THREE, np.ones(3)]) if bias == "yes" else THREE
-        first = np.column_stack([starts, np.zeros(12)]) if bias == "yes" else starts
+        first = np.column_stack([starts, np.zeros(8)]) if bias == "yes" else starts
         star = np.linalg.lstsq(inputs, WANTED[:, 0])[0][:2]
         ways = [descent(plain, inputs, first.T), with_norm]
-        left, right = lemma(starts, np.tile(star, (12, 1)))
+        left, right = lemma(starts, np.tile(star, (8, 1)))
         for k, start in enumerate(starts):
             # Many steps; and where the loss is highest batch norm drives rounding errors apart.
             size = 100 * np.linalg.norm(start) * max(1, abs(start[1] / start[0]))

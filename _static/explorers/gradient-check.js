@@ -138,8 +138,8 @@
 
   function draw({ put, legend }, state) {
     for (const n of [-16, -12, -8, -4, 0]) {
-      put(`x ${n}`, "text", { x: toX(n), y: 231, class: "middle" }, `1e${n}`);
-      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, class: "end" }, `1e${n}`);
+      put(`x ${n}`, "text", { x: toX(n), y: 231, class: "middle" }, n ? `1e${n}` : "1");
+      put(`y ${n}`, "text", { x: 42, y: toY(n) + 4, class: "end" }, n ? `1e${n}` : "1");
     }
     put("x name", "text", { x: 332, y: 249, class: "end" }, "step h");
     legend(48, 249, [["one dashed", "shipped"], ["two", "with the error"]]);
@@ -186,7 +186,7 @@
       error: { label: "Planted error", named: { none: "none: the shipped code" } },
       witness: { label: "Witness" },
       upstream: { label: "Upstream gradient" },
-      h: { label: "Step h", shown: (n) => `= 1e${n}` },
+      h: { label: "Step h", shown: (n) => `= ${n ? `1e${n}` : 1}` },
     },
     draw,
     say,
