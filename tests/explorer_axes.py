@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import exploring
 import numpy as np
 
 from normlib import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
@@ -62,6 +63,21 @@ def expected(x, xhat, rstd):
     }
 
 
+X = np.array(exploring.numbers("axes", "X")).reshape(3, 4, 2, 2)
+
+
+def row(layer, eps, *here):
+    """The mean and r of one entry."""
+    xhat, rstd = layer(X, eps)
+    return {"μ, r": [(X - xhat / rstd)[here], rstd[here]]}
+
+
+SHOWN = {
+    "": row(LAYERS[4][1], 1e-5, 1, 2, 0, 1),
+    "&layer=batch&framework=Keras&entry=7": row(LAYERS[0][1], 1e-3, 0, 1, 1, 1),
+    "&layer=last&entry=40": row(LAYERS[3][1], 1e-5, 2, 2, 0, 0),
+    "&layer=last&framework=Flax&entry=40": row(LAYERS[2][1], 1e-6, 2, 2, 0, 0),
+}
 PLANTED = {
     "groups of every second channel": (
         "Math.floor((at.C * groups) / shape[1])",

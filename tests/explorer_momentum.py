@@ -1,5 +1,6 @@
 """What the explorer of the momentum has to compute."""
 
+import exploring
 import numpy as np
 
 from normlib import update_running
@@ -30,6 +31,12 @@ def cases(rng):
         yield (means, weight), expected
 
 
+def row(momentum, seen):
+    means = exploring.numbers("momentum", "MEANS")[:seen]
+    return {"running mean": [followed(0.0, means, w)[-1] for w in (momentum, 1 - momentum)]}
+
+
+SHOWN = {"": row(0.99, 60), "&momentum=0.3&seen=20": row(0.3, 20)}
 PLANTED = {
     "the weight of the old average": (
         "(1 - weight) * running + weight * mean",

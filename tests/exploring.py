@@ -6,7 +6,10 @@ A module explorer_NAME says for the explorer NAME what it has to compute:
     cases(rng)       pairs of its arguments and {key: (value, size)}: what normlib says, and how
                      large the terms are that it comes from
     PLANTED          errors by name: a text that the script has once, and what to put in its place
+    SHOWN            for some states the numbers in some rows of its table (where it has a table)
 """
+
+import re
 
 import numpy as np
 from project import ROOT
@@ -37,6 +40,12 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><title>An explorer</
 
 def text(name):
     return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def numbers(name, constant):
+    """A list of numbers that a script has written out."""
+    found = re.search(rf"const {constant} = \[(.*?),?\s*\];", text(f"{name}.js"), re.S)
+    return [float(number) for number in found[1].split(",")]
 
 
 def html(name):

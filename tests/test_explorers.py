@@ -95,6 +95,29 @@ def test_every_explorer_has_errors_planted():
     assert all(len(SAYS[name].PLANTED) >= 3 for name in NAMES) and NAMES
 
 
+TABLED = """() => Object.fromEntries([...document.querySelectorAll('.explorer tr')].map(row => [
+  row.cells[0].innerText, [...row.cells].slice(1).map(cell => cell.innerText).join(' ')]))"""
+STATES = [(name, *item) for name in NAMES for item in getattr(SAYS[name], "SHOWN", {}).items()]
+
+
+def shows(page, rows):
+    """Whether the table says these numbers, as far as its digits go."""
+    said = {head: text.replace("−", "-") for head, text in page.evaluate(TABLED).items()}
+    read = {head: [float(n) for n in re.findall(r"-?\d+\.\d+", said[head])] for head in rows}
+    return all(
+        len(read[head]) == np.size(values) and np.abs(read[head] - np.ravel(values)).max() < 0.00501
+        for head, values in rows.items()
+    )
+
+
+@pytest.mark.parametrize(("name", "state", "rows"), STATES)
+def test_a_table_shows_what_the_library_says_in_this_state(opened, name, state, rows):
+    page = opened(name)
+    page.evaluate(GO, f"#explorer={name}{state}")
+    assert shows(page, rows)
+    assert not shows(page, {head: np.add(values, 0.02) for head, values in rows.items()})
+
+
 # The calls of frameworks, in the explorer of the axes.
 
 ASK = "f => { const { FRAMEWORKS, OVER, called } = explorers.axes; return (%s) }"
@@ -194,7 +217,7 @@ def test_every_part_is_reached_by_tab_and_moved_by_keys(opened, name):
     for i in range(count - 1):
         page.evaluate(START)
         assert press(page, i)
-    assert page.said == []
+    assert page.said == [] and page.evaluate("document.getAnimations()") == []
 
 
 CENTRES = """() => {
@@ -236,7 +259,11 @@ def drag(page, start, end, touch):
     finger.detach()
 
 
-GO = "hash => { location.hash = hash }"
+GO = """hash => new Promise(done => {
+  if (location.hash === hash) done();
+  addEventListener('hashchange', () => done(), {once: true});
+  location.hash = hash;
+})"""
 
 
 @pytest.mark.parametrize("name", NAMES)
