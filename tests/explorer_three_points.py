@@ -30,14 +30,21 @@ def descent(unit, inputs, w):
     return np.array(path), unit(inputs, path[-1])[0]
 
 
+def without(starts, bias):
+    """The inputs of the plain unit, with a bias as a feature, and its ways down."""
+    if bias == "no":
+        return THREE, descent(plain, THREE, starts.T)
+    inputs, first = (np.column_stack([a, [[z]] * len(a)]) for a, z in ((THREE, 1), (starts, 0)))
+    return inputs, descent(plain, inputs, first.T)
+
+
 def cases(rng):
     starts = rng.standard_normal((8, 2))
     with_norm = descent(normed, THREE, starts.T)
     for bias in ("no", "yes"):
-        inputs = np.column_stack([THREE, np.ones(3)]) if bias == "yes" else THREE
-        first = np.column_stack([starts, np.zeros(8)]) if bias == "yes" else starts
+        inputs, way = without(starts, bias)
         star = np.linalg.lstsq(inputs, WANTED[:, 0])[0][:2]
-        ways = [descent(plain, inputs, first.T), with_norm]
+        ways = [way, with_norm]
         left, right = lemma(starts, np.tile(star, (8, 1)))
         for k, start in enumerate(starts):
             # Many steps; and where the loss is highest batch norm drives rounding errors apart.
@@ -64,6 +71,19 @@ def lemma(start, at):
     return left, ((start - foot) ** 2).sum(axis=1)
 
 
+def rows(start, bias):
+    start = np.array([start])
+    ways = [without(start, bias)[1], descent(normed, THREE, start.T)]
+    ends = np.array([path[-1, :2, 0] for path, _ in ways])
+    return {
+        "Ends at w₁": ends[:, 0],
+        "Ends at w₂": ends[:, 1],
+        "From start": np.linalg.norm(ends - start, axis=1),
+        "Loss there": [loss[0] for _, loss in ways],
+    }
+
+
+SHOWN = {"": rows([1, 1], "no"), "&start=-0.5,0.7&bias=yes": rows([-0.5, 0.7], "yes")}
 PLANTED = {
     "another point": ("[1, 1]]", "[1, 2]]"),
     "another optimum": ("[2 / 3, -1 / 3]", "[2 / 3, -2 / 3]"),
