@@ -20,6 +20,7 @@ MOST = {
     "missing": 0,  # equations that its derivation should render from a cell, and does not
     "screens": 14,  # the height of the page, its folds closed
     "before": 4,  # screens before its derivation
+    "explorer": 2,  # screens before its explorer
 }
 EQUATIONS = 6  # the fewest of a derivation
 COLUMN = 84  # characters of code; ruff sees to it in cells (chapters/ruff.toml)
@@ -117,16 +118,26 @@ def counted(notebook):
 
 
 # What a browser says, in figures of MOST. The page is as it came: once its folds are opened it is
-# another page.
+# another page. Explorers do not count, but the pictures in whose place they stand.
 MEASURE = f"""async () => {{
   if (innerWidth !== {WIDTH}) throw new Error(`expected {WIDTH} px of width, got ${{innerWidth}}`);
   await document.fonts.ready;
   const article = document.querySelector('article');
   if (!article) return null;
+  const explorers = [...article.querySelectorAll('.explorer')];
+  const show = on => explorers.forEach(e => {{
+    e.hidden = !on;
+    e.parentElement.style.minHeight = on ? '' : 0;  // the room that is kept for it
+  }});
+  show(false);
   const box = article.getBoundingClientRect();
   const part = [...article.querySelectorAll('h2')].find(h => /^\\s*Derivation/.test(h.textContent));
   const before = part ? part.getBoundingClientRect().top - box.top : 0;
-  return {{screens: box.height / {HEIGHT}, before: before / {HEIGHT}}};
+  const tops = explorers.map(e => e.parentElement.getBoundingClientRect().top - box.top);
+  show(true);
+  const explorer = Math.max(0, ...tops);
+  const lengths = {{screens: box.height, before, explorer}};
+  return Object.fromEntries(Object.entries(lengths).map(([key, px]) => [key, px / {HEIGHT}]));
 }}"""
 
 

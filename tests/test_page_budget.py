@@ -112,6 +112,7 @@ def test_the_width_that_ruff_enforces_is_that_of_the_column(tmp_path):
 
 TALL = f"""<article><h1>Title</h1><div style="height: {5 * budget.HEIGHT}px">Claims</div>
 <h2>Derivation</h2><details><summary>Folded</summary><div style="height: 9000px"></div></details>
+<figure><div class="explorer" style="height: 9000px"></div></figure>
 <div style="height: {10 * budget.HEIGHT}px">and so on</div></article>"""
 
 
@@ -124,6 +125,8 @@ def test_a_browser_measures_a_long_page_and_a_late_derivation():
         window = chromium.new_page(viewport={"width": budget.WIDTH, "height": 844})
         window.set_content(TALL)
         found = window.evaluate(budget.MEASURE)
+        assert window.locator(".explorer").is_visible()
         chromium.close()
     assert 15 < found["screens"] < 15.5 and 5 < found["before"] < 5.5
-    assert len(list(budget.problems("p", found))) == len(found) == 2
+    assert 5 < found["explorer"] < 5.5
+    assert len(list(budget.problems("p", found))) == len(found) == 3

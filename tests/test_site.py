@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 
+import exploring
 import fonts
 import index_words
 import nbformat
@@ -34,7 +35,11 @@ REPORTED = """() => {
 ENTRIES = """() => [...document.querySelectorAll('.genindextable td li')]
   .map(e => e.innerText.replace(/(, \\[\\d+\\])+$/, '').trim())"""
 TEXT = "() => document.querySelector('article')?.innerText ?? ''"
+# Of each cell that is to be an explorer, whether it is one.
+EXPLORERS = """() => [...document.querySelectorAll('[class*="tag_explorer-"]')]
+  .map(e => Boolean(e.querySelector('.explorer svg > *')))"""
 ASKED_HERE = {"reported": REPORTED, "index entries": ENTRIES, "text": TEXT}
+ASKED_HERE |= {"explorers": EXPLORERS}
 VIEWS = checks.VIEWS | {DESK: checks.VIEWS[DESK] | ASKED_HERE}
 
 
@@ -219,6 +224,18 @@ def test_a_page_that_comes_late_is_reported(seen, folder):
     lines = checks.burdens(seen["late.html"][checks.ALWAYS]["arrival"], folder, 3000)
     kinds = ("KiB over", "requests that block", "elements", "layout shift")
     assert [kind for kind, line in zip(kinds, lines, strict=True) if kind in line] == [*kinds]
+
+
+def test_every_explorer_is_there(pages):
+    found = [runs for answers in pages.values() for runs in answers[DESK]["explorers"]]
+    assert found and found == [True] * len(exploring.NAMES)
+
+
+def test_a_link_to_a_state_of_an_explorer_shows_it(opened):
+    page = opened("chapters/batch-norm.html#explorer=projector&count=2")
+    assert page.locator(".explorer select").input_value() == "2"
+    box = page.locator(".explorer").bounding_box()
+    assert 0 < box["y"] < page.viewport_size["height"]
 
 
 def test_the_button_changes_the_theme(opened):

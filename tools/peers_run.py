@@ -215,6 +215,36 @@ del FRAMEWORKS["Keras"].absent["instance"]  # group normalization stands in, whi
 SLOWER = Framework(partial(make_nnx, use_fast_variance=False), LAYERS, {})
 
 
+# The calls that the explorer of the axes shows, on images (N, H, W, C)
+
+EXPLORER = Path(__file__).parents[1] / "_static" / "explorers" / "axes.js"
+CALL = re.compile(r'"((?:nnx\.\w+|\w+Normalization)\(.*?\))"')
+
+
+def on_images(call: str) -> dict:
+    """Which entries share their statistics with one of them: over which axes, and how many."""
+    names = vars(keras.layers) | {"nnx": nnx, "rngs": nnx.Rngs(0)}
+    module = eval(call.replace("…", "rngs=rngs"), names)
+    mode = {"training": True} if call.startswith("BatchNormalization") else {}
+    x = np.random.default_rng(0).standard_normal((3, 2, 2, 4)).astype("float32")
+    here = 1, 0, 1, 2
+
+    def output(moved: tuple | None = None) -> float:
+        bump = np.zeros_like(x)
+        if moved is not None:
+            bump[moved] = 0.5
+        return float(module(jnp.asarray(x + bump), **mode)[here])
+
+    shared = [at for at in np.ndindex(x.shape) if output(at) != output()]
+    places = zip("NHWC", zip(*shared, strict=True), strict=True)
+    over = [axis for axis, found in places if len({*found}) > 1]
+    return {"call": call, "over": ", ".join(over), "entries": len(shared)}
+
+
+def on_images_all() -> list[dict]:
+    return [on_images(call) for call in CALL.findall(EXPLORER.read_text(encoding="utf-8"))]
+
+
 # normlib's functions on JAX's arrays
 
 
@@ -296,6 +326,7 @@ def main() -> None:
             {"layer": layer, "far from zero": frameworks.far_from_zero(SLOWER, layer)}
             for layer in frameworks.CENTRED
         ],
+        "calls on images": on_images_all(),
         "answers": list(rows(found)),
         "JAX": [on_jax(case) for case in CASES],
     }

@@ -9,7 +9,7 @@ import numpy as np
 from normlib.experiments import networks, training
 from normlib.experiments.data import Split
 from normlib.experiments.networks import Params
-from normlib.layers import batch_norm, batch_norm_backward
+from normlib.layers import batch_norm, batch_norm_backward, standardize, standardize_backward
 
 Task = tuple[np.ndarray, np.ndarray, list[np.ndarray]]  # samples, labels, batches of rows
 
@@ -26,6 +26,14 @@ def mean_batch_variance(population: Sequence, m: int) -> Any:
     batches = [*itertools.product(population, repeat=m)]
     variances = (sum((p - sum(batch) / m) ** 2 for p in batch) / m for batch in batches)
     return sum(variances) / len(batches)
+
+
+def taken_apart(
+    x: np.ndarray, d: np.ndarray, share: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """xhat, d, and what the backward pass leaves of d before dividing; eps = share · variance."""
+    xhat, kept = standardize(x, axes=(0,), eps=share * x.var())
+    return xhat, d, standardize_backward(d, kept) / kept.rstd
 
 
 # A bias in front of the subtraction of the mean.
