@@ -9,6 +9,7 @@ A module explorer_NAME says for the explorer NAME what it has to compute:
     SHOWN            for some states the numbers in some rows of its table (where it has a table)
 """
 
+import json
 import re
 
 import numpy as np
@@ -70,15 +71,16 @@ def open_in(context, name, state=""):
 
 
 def plain(value):
-    """As JSON has it."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    """An array, or a number of NumPy, as JSON has it."""
+    return value.tolist()
 
 
-# The script runs in a place of its own, where it finds the frame, but does not show itself.
+# The script runs in a place of its own, where it finds the frame, but does not show itself. Numbers
+# pass as text: Playwright would take each of them by itself.
 COMPUTE = """([script, name, f, inputs]) => {
   const explorers = {};
   new Function('explorers', 'explore', script)(explorers, () => {});
-  return inputs.map(given => explorers[name][f](...given));
+  return JSON.stringify(JSON.parse(inputs).map(given => explorers[name][f](...given)));
 }"""
 
 
@@ -88,8 +90,8 @@ def worst(page, name, function, cases, script):
     page: any page that has the frame
     """
     cases = [*cases]
-    inputs = [[plain(argument) for argument in arguments] for arguments, _ in cases]
-    found = page.evaluate(COMPUTE, [script, name, function, inputs])
+    inputs = json.dumps([arguments for arguments, _ in cases], default=plain)
+    found = json.loads(page.evaluate(COMPUTE, [script, name, function, inputs]))
     gaps = {}
     for got, (_, expected) in zip(found, cases, strict=True):
         for key, (value, size) in expected.items():
