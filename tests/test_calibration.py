@@ -12,6 +12,7 @@ from cases import batch_norm_args
 
 from normlib import batch_norm, batch_norm_backward, evidence, verify
 from normlib.verify import numeric
+from normlib.verify.problem import spread
 from normlib.verify.run import WITNESSES, calls
 
 NUMERIC = {n: numeric.ROUNDING for n in WITNESSES if n not in ("general size", "exact")}
@@ -27,7 +28,8 @@ def run(pair, shape, seed, offset=0.0, scale=1.0, near_zero=False) -> dict[str, 
     if near_zero:
         gamma = gamma * 10 ** rng.uniform(-5, 0, gamma.shape)
     facts = evidence.batch_norm()
-    problem = verify.Problem(*pair, (x, gamma, beta), rng, facts["reference"])
+    told = {"reference": facts["reference"], "varied": facts["varied"]}
+    problem = verify.Problem(*pair, (x, gamma, beta), rng, **told)
     said = calls(problem, flat=facts["flat"])
     return {name: said[name]() for name in NUMERIC}
 
@@ -79,7 +81,7 @@ def test_the_smallest_planted_error_that_is_caught_is_ten_times_the_bound_or_mor
 def test_the_optimal_step_of_theory_beats_steps_ten_times_longer_and_shorter():
     """For sin, whose third derivative is its first with a sign, over its natural unit of 1."""
     at = np.linspace(-1.0, 1.0, 201)
-    h = numeric.central_step(at) / numeric.spread(at)
+    h = numeric.central_step(at) / spread(at)
 
     def worst(step: float) -> float:
         slopes = [

@@ -32,12 +32,25 @@ class Check(NamedTuple):
         return "DISAGREES" if self.failure else self.passed
 
 
+NOT_RUN = "NOT RUN"
+
+
+def skipped(witness: str, why: str) -> Check:
+    """What a witness says that cannot serve here."""
+    return Check("-", witness, why, NOT_RUN)
+
+
 @dataclass(frozen=True, repr=False)
 class Verdict:
     """Every check that was made, and every witness that could not run, with the reason."""
 
     checks: tuple[Check, ...]
     not_run: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ran(self) -> tuple[str, ...]:
+        """The witnesses that ran, each once, in their order."""
+        return tuple(dict.fromkeys(check.witness for check in self.checks))
 
     @property
     def red(self) -> tuple[Check, ...]:
@@ -54,7 +67,7 @@ class Verdict:
         for c in self.checks:
             arguments.setdefault((c.witness, c.how, c.result), []).append(c.argument)
         rows = [(", ".join(names), *said) for said, names in arguments.items()]
-        return rows + [("-", witness, why, "NOT RUN") for witness, why in self.not_run]
+        return rows + [("-", witness, why, NOT_RUN) for witness, why in self.not_run]
 
     def __repr__(self) -> str:
         rows = self._rows()
