@@ -121,10 +121,22 @@ def is_single(a) -> bool:
     return isinstance(a, np.ndarray) and a.dtype == np.float32
 
 
+def described(a) -> str:
+    """What came in place of an array: float32, list, torch.float64 in a Tensor."""
+    if isinstance(a, np.ndarray):
+        return str(a.dtype)
+    kind = type(a).__name__
+    return (
+        f"{a.dtype} in {type(a).__module__.partition('.')[0]}'s {kind}"
+        if hasattr(a, "dtype")
+        else kind
+    )
+
+
 def reason(error: Exception) -> str:
     """An error in one short line."""
     line = (str(error).splitlines() or [""])[0]
-    line = line if len(line) <= 90 else line[:87] + "..."
+    line = line if len(line) <= 48 else line[:45] + "..."
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
@@ -173,11 +185,9 @@ class Problem:
         wanted = np.float32 if all(is_single(a) for a in self.args) else np.float64
         for name, a in zip(self.names, self.args, strict=True):
             if not (isinstance(a, np.ndarray) and a.dtype == wanted):
-                kind = getattr(a, "dtype", "") if isinstance(a, np.ndarray) else ""
-                kind = kind or f"{getattr(a, 'dtype', '')} {type(a).__name__}".strip()
                 raise ValueError(
                     f"{name} must be a NumPy array of float64, or all arguments of float32, for "
-                    f"the bounds are calibrated for these, but got {kind}; "
+                    f"the bounds are calibrated for these, but got {described(a)}; "
                     f"try numpy.asarray({name}, dtype=float)"
                 )
         unknown = [name for name in self.zero if name not in self.names]
@@ -206,6 +216,11 @@ class Problem:
             raise ValueError(
                 f"forward must return the pair y, cache, but got a {type(pair).__name__}; "
                 f"return y, None if backward needs no cache"
+            )
+        if not isinstance(pair[0], np.ndarray):
+            raise ValueError(
+                f"y must be a NumPy array, but got a {type(pair[0]).__name__}; wrap forward and "
+                f"backward so that they return numpy.asarray(...)"
             )
         return pair[0]
 
@@ -310,8 +325,7 @@ class Problem:
 
     def _step(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         gradient, terms = np.empty((2, *self.args[index].shape))
-        args = self.double
-        args[index] = args[index].astype(complex)
+        args = [a.astype(complex) for a in self.args]  # a compiled forward may take no mixture
         for entry in np.ndindex(gradient.shape):
             args[index][entry] += TINY * 1j
             column = self.forward(*args)[0].imag / TINY * self.dy
