@@ -26,8 +26,8 @@ def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None
         )
     if not hasattr(x, "mean"):  # an array of the bare standard has functions only
         raise ValueError(
-            f"{name} must be an array with methods such as mean, as NumPy, torch and "
-            f"JAX have them, but got a {type(x).__name__}; try numpy.asarray({name})"
+            f"{name} must be an array with methods such as mean, as in NumPy and "
+            f"torch, but got a {type(x).__name__}; try numpy.asarray({name})"
         )
     if not has_fractions(x.dtype):
         raise ValueError(

@@ -99,9 +99,12 @@ def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.nda
     args = tensors(problem)
     y = attached(function(*args), args)
     options = {"materialize_grads": True, "retain_graph": True}
-    upstream = torch.tensor(problem.dy.astype(float))
+    # it asks for a gradient too: a backward that torch may differentiate only once then says so
+    upstream = torch.tensor(problem.dy.astype(float), requires_grad=True)
     gradients = torch.autograd.grad(y, args, upstream, create_graph=True, **options)
     inner = sum((g * torch.tensor(v)).sum() for g, v in zip(gradients, along, strict=True))
+    if problem.by_torch and inner.requires_grad:
+        inner.backward(retain_graph=True)  # raises for a function that is once differentiable
     if not inner.requires_grad:  # a linear layer: its gradients do not depend on the arguments
         inner = inner + sum(0 * a.sum() for a in args)
     hessian = torch.autograd.grad(inner, args, **options)

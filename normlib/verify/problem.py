@@ -190,6 +190,7 @@ class Problem:
                     f"the bounds are calibrated for these, but got {described(a)}; "
                     f"try numpy.asarray({name}, dtype=float)"
                 )
+        _ = self.above_zero  # refuses a name that is no setting
         unknown = [name for name in self.zero if name not in self.names]
         if unknown:
             raise ValueError(
