@@ -5,8 +5,13 @@ from types import SimpleNamespace
 
 import light_pages
 import numpy as np
+import one_style_sheet
 import pytest
+import used_signs
 from docutils import nodes
+from fontTools.pens.recordingPen import RecordingPen
+from fontTools.ttLib import TTFont
+from mathematics import FONT
 from PIL import Image
 from pygments import highlight
 from pygments.lexers import PythonLexer
@@ -49,8 +54,50 @@ def test_the_one_style_sheet_has_all_rules_in_order_and_addresses_that_still_lea
     (tmp_path / "styles").mkdir()
     (tmp_path / "styles" / "theme.css").write_text('@charset "utf-8";a{b:url(../c.png)}')
     (tmp_path / "own.css").write_text('a{b:url("d.woff")} e{f:url("data:image/x,g")}')
-    css = light_pages.one_stylesheet(tmp_path, ["styles/theme.css", "own.css"])
+    css = one_style_sheet.joined(tmp_path, ["styles/theme.css", "own.css"])
     assert css == ('a{b:url("styles/../c.png")}\na{b:url("d.woff")} e{f:url("data:image/x,g")}')
+
+
+KNOWN = one_style_sheet.names_in(
+    ['<p class="note wide" id="top">', "text"], ["e.classList.add('open')"]
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "kept"),
+    [
+        ("p{a:b}", "p{a:b}"),
+        (".note.wide>p{a:b}", ".note.wide>p{a:b}"),
+        (".note .gone{a:b}", ""),
+        ("#top:hover{a:b}", "#top:hover{a:b}"),
+        ("#gone{a:b}", ""),
+        (".gone,.note,p.gone{a:b}", ".note{a:b}"),
+        (".note:not(.gone){a:b}", ".note:not(.gone){a:b}"),
+        (".open{a:b}", ".open{a:b}"),  # a script sets it
+        ("@media print{.gone{a:b}.note{c:d}}", "@media print{.note{c:d}}"),
+        ("@media print{.gone{a:b}}", ""),
+        ("@font-face{a:b}", "@font-face{a:b}"),
+        ('p::after{content:".gone,"}', 'p::after{content:".gone,"}'),
+    ],
+)
+def test_a_rule_stays_if_some_element_can_have_its_classes(rule, kept):
+    assert one_style_sheet.needed(rule, KNOWN).strip() == kept
+
+
+def test_the_font_of_the_site_has_what_its_formulas_need_and_draws_it_as_before(tmp_path):
+    page = "<p>q</p><math><mi>x</mi><mo>&#8721;</mo><mo>(</mo></math>"
+    used = used_signs.signs([page])
+    assert used == {"x", "∑", "("}
+    used_signs.keep(FONT, used, tmp_path / "font.woff")
+    before, after = TTFont(FONT), TTFont(tmp_path / "font.woff")
+    assert {chr(c) for c in after.getBestCmap()} == used | {"𝑥"}  # a letter alone is drawn italic
+    names = {*after.getGlyphOrder()} - {".notdef"}
+    assert len(names) > 5 < len(before.getGlyphOrder()) / 10  # with the larger sums, parentheses
+    for name in names:
+        pens = [RecordingPen(), RecordingPen()]
+        for font, pen in zip((before, after), pens, strict=True):
+            font.getGlyphSet()[name].draw(pen)
+        assert pens[0].value == pens[1].value
 
 
 def test_a_changed_style_sheet_has_another_address(tmp_path):

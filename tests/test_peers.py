@@ -14,7 +14,7 @@ from twins import twin
 from normlib.experiments import frameworks
 from normlib.experiments.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
 
-STORED = json.loads((ROOT / "chapters" / "data" / "peers.json").read_text(encoding="utf-8"))
+STORED = json.loads((ROOT / "normlib" / "data" / "peers.json").read_text(encoding="utf-8"))
 NAMES = ("PyTorch", "Keras", *frameworks.FLAX, "ONNX", "normlib")
 
 

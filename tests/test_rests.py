@@ -90,8 +90,8 @@ CHANGES = {
         ("normlib/claims/decision.py", "pass", "return"),
         {"chapters/norm", "chapters/claims/topic", "chapters/ledger", "chapters/errata"},
     ),
-    "data": (("chapters/data/runs.json", "]", "1]"), {"chapters/train", "chapters/claims/topic"}),
-    "data that no page names": (("chapters/data/other.json", "]", "1]"), set()),
+    "data": (("normlib/data/runs.json", "]", "1]"), {"chapters/train", "chapters/claims/topic"}),
+    "data that no page names": (("normlib/data/other.json", "]", "1]"), set()),
     "a tool that nothing imports": (("tools/made.py", "", "x = 1"), set()),
     "the lock": (
         ("requirements.lock", "2", "3"),
@@ -160,6 +160,13 @@ def test_whatever_a_cell_imports_or_reads_is_reached(source, expected):
     found = rests.reached(tree, ["chapters/page.ipynb"]) - {"chapters/page.ipynb"}
     assert found - {"normlib/__init__.py"} == expected - {"normlib/__init__.py"}
     assert ("normlib/__init__.py" in found) == any("normlib" in path for path in expected)
+
+
+def test_the_data_of_the_library_are_named_as_seen_from_it():
+    page = small.notebook("kept('data/z.json')").encode()
+    tree = {"chapters/page.ipynb": page, "normlib/data/z.json": b"", "normlib/data/y.json": b""}
+    found = rests.reached(tree, ["chapters/page.ipynb"])
+    assert found == {"chapters/page.ipynb", "normlib/data/z.json"}
 
 
 def test_what_a_module_reads_is_seen_from_its_own_folder_and_from_the_pages():
@@ -279,6 +286,6 @@ def test_every_page_rests_on_the_claims_that_it_decides_or_on_the_whole_register
 
 
 def test_all_data_of_the_book_are_what_some_page_rests_on(tree):
-    data = {path for path in tree if path.startswith("chapters/data/")}
+    data = {path for path in tree if path.startswith("normlib/data/")}
     found = {name for page in CHAPTERS for name in rests.of(tree, names(page))}
     assert data and data <= found

@@ -31,7 +31,7 @@ def every_trial():
 
 TRIALS = dict(every_trial())
 MODULES = {name: f"normlib/experiments/{name.partition('.')[0]}.py" for name in TRIALS}
-FILES = {name: f"chapters/data/trials/{name}.json" for name in TRIALS}
+FILES = {name: f"normlib/data/trials/{name}.json" for name in TRIALS}
 
 
 def test_an_interval_holds_the_mean_of_normal_effects_in_95_of_100_draws():

@@ -1,6 +1,8 @@
 """Pages that are there at once: pictures in a modern format that are loaded when they come into
-view, one style sheet, scripts that wait, code without marks that have no colour. A Sphinx
-extension.
+view, one style sheet and one font with what is used of them, scripts that wait, code without marks
+that have no colour. A Sphinx extension.
+
+The scripts of the theme are left out: _static/page.js does what these pages need of them.
 """
 
 import base64
@@ -11,7 +13,10 @@ import shutil
 from html import escape
 from pathlib import Path
 
+import one_style_sheet
+import used_signs
 from docutils import nodes
+from mathematics import FONT
 from PIL import Image
 from pygments.formatters import HtmlFormatter
 from pygments.token import Name, Number, Operator, Punctuation, Text
@@ -71,22 +76,11 @@ def lighter_pictures(app, page: str, body: str) -> str:
 # Style sheets and scripts.
 
 THEME = ("basic.css", "styles/bootstrap.css", "styles/pydata-sphinx-theme.css")
-IMPORT = re.compile(r'@import [^;]+;|@charset "[^"]+";')
-ADDRESS = re.compile(r'url\((["\']?)(?!data:|#|["\'])([^)"\']+)\1\)')
 # Scripts that a page needs only if it has what they work on.
 WORKS_ON = {"ledger.js": 'class="ledger', "moved.js": 'class="moved', "clipboard": "<pre"}
 WORKS_ON |= {"copybutton": "<pre", "design-tabs.js": "sd-tab-set", "togglebutton": "togglebutton"}
-
-
-def one_stylesheet(folder: Path, names: list[str]) -> str:
-    """The style sheets in their order, with addresses as seen from `folder`."""
-
-    def text(name: str) -> str:
-        css = IMPORT.sub("", (folder / name).read_text(encoding="utf-8"))
-        place = name.rpartition("/")[0]
-        return ADDRESS.sub(lambda m: f'url("{place + "/" if place else ""}{m[2]}")', css)
-
-    return "\n".join(map(text, names))
+NEVER = {"sphinx-book-theme.js"}
+UNUSED = ("vendor", "scripts", "locales")  # of the theme: its fonts, scripts, translations
 
 
 def version(folder: Path, names: list[str]) -> str:
@@ -97,16 +91,18 @@ def version(folder: Path, names: list[str]) -> str:
 
 def needed(script, body: str) -> bool:
     """What is written into a page for the scripts of other books counts as not needed."""
-    if script.filename is None:
+    if not script.filename:
         text = script.attributes.get("body", "")
         return "pagename" not in text and "toggle" not in text
+    if any(name in script.filename for name in NEVER):
+        return False
     works_on = (mark for name, mark in WORKS_ON.items() if name in script.filename)
     return all(mark in body for mark in works_on)
 
 
 def waiting(script):
     """The same script, run once the page is whole. A copy: another page may want it at once."""
-    if script.filename is None:
+    if not script.filename:
         return script
     return type(script)(
         script.filename, priority=script.priority, **script.attributes, defer="defer"
@@ -148,12 +144,17 @@ def finish(app, exception) -> None:
     if exception or app.builder.name != "html":
         return
     static = Path(app.outdir, "_static")
-    if hasattr(app, "stylesheets"):
-        css = one_stylesheet(static, app.stylesheets)
-        (static / "site.css").write_text(css, encoding="utf-8")
-    shutil.rmtree(static / "vendor", ignore_errors=True)
+    for folder in UNUSED:
+        shutil.rmtree(static / folder, ignore_errors=True)
     for path in [*static.rglob("*.map"), *Path(app.outdir, "_images").glob("*.png")]:
         path.unlink()
+    if hasattr(app, "stylesheets"):
+        pages = [p.read_text("utf-8") for p in Path(app.outdir).rglob("*.html")]
+        scripts = (p.read_text("utf-8") for p in static.rglob("*.js"))
+        known = one_style_sheet.names_in(pages, scripts)
+        used_signs.keep(FONT, used_signs.signs(pages), static / FONT.name)
+        css = one_style_sheet.needed(one_style_sheet.joined(static, app.stylesheets), known)
+        (static / "site.css").write_text(css, encoding="utf-8")
 
 
 # Code.

@@ -1,4 +1,4 @@
-"""Ask PyTorch, Keras, Flax and ONNX for their conventions, and write chapters/data/peers.json:
+"""Ask PyTorch, Keras, Flax and ONNX for their conventions, and write normlib/data/peers.json:
 make peers. Some minutes and 2 GB the first time, two minutes later.
 
 They live in an environment of their own, _build/peers, made from tools/peers.txt when it is not
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "peers.txt", ROOT / "_build" / "peers"
-TARGET = ROOT / "chapters" / "data" / "peers.json"
+TARGET = ROOT / "normlib" / "data" / "peers.json"
 
 
 def is_ready(home: Path, pins: Path) -> bool:

@@ -27,6 +27,7 @@ LOCK = "requirements.lock"
 IMPORTED_FROM = ("", "tools/", "tests/")  # where a top-level module may lie
 # A file that uses one of these may import any module of its own package.
 DISCOVERING = {"import_module", "iter_modules", "walk_packages", "__import__", "run_path"}
+LIBRARY = "normlib"
 CLAIMS = "normlib.claims"  # the package of the register and of `decide`
 OF_ONE_ENTRY = {"decide", "interval", "Interval"}  # what a page may use of it without reading more
 CASES = "tests/test_report.py"  # examines every layer, by this test:
@@ -165,14 +166,15 @@ def packages(tree: Tree, path: str) -> list[str]:
 
 
 def named(tree: Tree, path: str, at: str) -> Iterator[str]:
-    """The files that the texts in a file name, seen from its folder or from the folder `at`.
+    """The files that the texts in a file name, seen from its folder, from the folder `at`, or from
+    the library, which holds the data of the pages.
 
     "package.style" names a style of matplotlib, "data/" or Path("data") all that the folder holds.
     """
     found = facts_of(tree, path)
     for text in found.texts:
         yield from filter(tree.__contains__, [text.replace(".", "/") + ".mplstyle"])
-        for folder in {posixpath.dirname(path), at}:
+        for folder in {posixpath.dirname(path), at, LIBRARY}:
             wanted = posixpath.normpath(posixpath.join(folder, text))
             if wanted in tree:
                 yield wanted

@@ -1,7 +1,7 @@
 """Run the trials that decide claims: python tools/trials.py covariate_shift.SHAPE …
 
 Each is a `Trial` in a module of normlib/experiments. What it measured is written to
-chapters/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
+normlib/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
 """
 
 import os
@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from normlib.experiments.trials import Trial
 
-FOLDER = Path(__file__).resolve().parents[1] / "chapters" / "data" / "trials"
+FOLDER = Path(__file__).resolve().parents[1] / "normlib" / "data" / "trials"
 
 
 def named(name: str) -> Trial:

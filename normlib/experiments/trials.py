@@ -2,7 +2,7 @@
 
 A trial is written down and committed before its seeds are run: what is measured, on which seeds,
 and how large an effect would matter. tools/trials.py runs it and keeps what it found in
-chapters/data/trials/; the pages read that, and repeat one seed.
+normlib/data/trials/; the pages read that, and repeat one seed.
 
 Seeds below 1000 are for trying things out; the seeds of trials are larger, and no two trials share
 one.
@@ -27,9 +27,14 @@ class Trial(NamedTuple):
 Found = dict[str, np.ndarray]  # what was measured, by name: one number for each seed
 
 
+def kept(path: str) -> dict:
+    """What a tool found and kept in the package, as it stands there: "data/peers.json"."""
+    return json.loads((Path(__file__).parents[1] / path).read_text("utf-8"))
+
+
 def stored(path: str) -> Found:
-    """What the seeds of a trial gave, from a file that tools/trials.py wrote."""
-    columns = json.loads(Path(path).read_text("utf-8"))
+    """What the seeds of a trial gave: "data/trials/ics.LINEAR.json", from tools/trials.py."""
+    columns = kept(path)
     return {name: np.array(values, dtype=float) for name, values in columns.items()}
 
 

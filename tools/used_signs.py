@@ -1,0 +1,36 @@
+"""The site's font with the signs that its formulas use, and no others."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from html import unescape
+from pathlib import Path
+
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
+
+FORMULA = re.compile(r"<math\b.*?</math>", re.S)
+TAG = re.compile(r"<[^>]+>")
+
+
+def signs(pages: Iterable[str]) -> set[str]:
+    """The characters in the formulas of these pages."""
+    return {s for page in pages for f in FORMULA.findall(page) for s in unescape(TAG.sub("", f))}
+
+
+def italic(sign: str) -> bool:
+    """A browser draws a letter that stands alone by its italic form."""
+    return sign == "\u210e" or unicodedata.name(sign, "").startswith("MATHEMATICAL ITALIC")
+
+
+def keep(font: Path, used: set[str], target: Path) -> None:
+    """Write the font without the glyphs that neither these characters nor their sizes need."""
+    opened = TTFont(font, recalcTimestamp=False)
+    known = map(chr, opened.getBestCmap())
+    kept = [
+        s for s in known if s in used or (italic(s) and unicodedata.normalize("NFKC", s) in used)
+    ]
+    subsetter = Subsetter(Options(layout_features=[], bidi_closure=False, notdef_outline=True))
+    subsetter.populate(unicodes=map(ord, kept))
+    subsetter.subset(opened)
+    opened.save(target)
