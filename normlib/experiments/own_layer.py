@@ -6,6 +6,11 @@ The code is our own; each error is named after what a report says, and the page 
 import numpy as np
 import torch
 
+from normlib import verify
+
+WITNESSES = "complex step", "central differences", "second order", "layouts"
+CHECKERS = {"gradcheck": torch.autograd.gradcheck, "gradgradcheck": torch.autograd.gradgradcheck}
+
 
 def rms_norm(x, weight, eps=1e-6):
     """RMSNorm in plain NumPy, over the last axis."""
@@ -88,3 +93,31 @@ class SavedOnTheWay(torch.autograd.Function):
         g = dy * weight
         dx = r * g - x * r**3 * (g * x).mean(-1, keepdim=True)
         return dx, (dy * x * r).sum(0), None
+
+
+def verdict(*pair, **options) -> verify.Verdict:
+    """What `verify.layer` says, whether it is green or red."""
+    try:
+        return verify.layer(*pair, **options)
+    except verify.VerificationError as error:
+        return error.verdict
+
+
+def refused(check, layer, shapes) -> bool:
+    """Whether one of torch's checkers refuses one of torch's functions, at random numbers."""
+    numbers = torch.Generator().manual_seed(0)
+    draw = {"dtype": torch.float64, "generator": numbers, "requires_grad": True}
+    args = [torch.randn(shape, **draw) for shape in shapes]
+    return not check(layer.apply, args, raise_exception=False)
+
+
+def table(layers, verdicts, shapes) -> tuple[list[str], np.ndarray]:
+    """The names of the checkers, and for each layer a row of what they say: 1 for a catch, 0 for
+    none, nan for a checker that cannot be asked."""
+    rows = []
+    for name, pair in layers.items():
+        said = verdicts[name]
+        row = [refused(c, *pair, shapes) if len(pair) == 1 else np.nan for c in CHECKERS.values()]
+        row += [w in said.caught_by if w in said.ran else np.nan for w in WITNESSES]
+        rows.append(row)
+    return [*CHECKERS, *WITNESSES], np.array(rows, dtype=float)
