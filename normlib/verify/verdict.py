@@ -47,6 +47,7 @@ class Check(NamedTuple):
 
 
 NOT_RUN = "NOT RUN"
+ZERO = 1e-4  # what is larger is not called zero, however loose the bound
 
 
 def skipped(witness: str, why: str) -> Check:
@@ -143,7 +144,7 @@ def compare(
         failure = f"worst at {wrong[1]} ({how}; relative error {error:.1e}, bound {bound:.0e})"
     elif zero and size > bound:
         failure = f"claimed to be zero, but reaches {size:.1e} of the terms that cancel"
-    elif not zero and size <= bound:
+    elif not zero and size <= min(bound, ZERO):
         failure = (
             "both sides are zero to rounding, so nothing was compared; if zero is the claim, "
             f"say so with zero=({argument.removeprefix('d')!r},)"
