@@ -236,6 +236,18 @@ def test_a_plain_function_of_tensors_passes_and_settings_can_be_bound():
         verdict(layer, shapes=((6, 4),))
 
 
+@pytest.mark.parametrize("module", [torch.nn.LayerNorm(4), torch.nn.BatchNorm1d(4).double()])
+def test_a_module_passes_with_its_parameters_as_arguments(module):
+    said = verdict(module, shapes=((6, 4), (4,), (4,)))
+    assert not said.red and {"dx", "dweight", "dbias"} <= {c.argument for c in said.checks}
+    assert {"central differences", "second order", "layouts"} <= set(said.ran)
+
+
+def test_a_class_of_modules_is_refused():
+    with pytest.raises(ValueError, match="a module itself, but got the class LayerNorm; make one"):
+        verdict(torch.nn.LayerNorm)
+
+
 class WithContext(torch.autograd.Function):
     """The newer form, in which forward has no ctx; and it gives no gradient for the weight."""
 
@@ -333,6 +345,17 @@ def test_a_layout_keeps_the_numbers_but_for_the_repeated_sample(make):
     expected = np.broadcast_to(a[:1], a.shape) if make is layouts.repeated else a
     assert np.array_equal(make(a), expected) and make(a).flags.writeable
     assert make is layouts.plain or make(a).strides != a.strides
+
+
+def test_a_layer_that_answers_otherwise_the_second_time_is_seen():
+    noise = np.random.default_rng(0)
+
+    def backward(dy, cache):  # as a buffer that nobody has filled with zeros
+        dx, dweight = PAIR[1](dy, cache)
+        return dx, dweight + noise.standard_normal(dweight.shape)
+
+    said = verdict(PAIR[0], backward)
+    assert ("dweight", "the same once more") in {(c.argument, c.how) for c in said.red}
 
 
 def writes_to_x(x, weight):

@@ -50,5 +50,10 @@ def test_without_a_package_the_witnesses_say_in_one_line_what_to_install(missing
     assert f"found no {missing}" in last and "pip install 'normlib[verify]'" in last
 
 
+def test_without_matplotlib_the_pages_helpers_say_what_to_install():
+    last = result("import normlib.book", WITNESSES | BROUGHT).stderr.splitlines()[-1]
+    assert "expected matplotlib" in last and "pip install 'normlib[book]'" in last
+
+
 def test_every_snippet_is_tried():
     assert len(SNIPPETS) == 2

@@ -74,7 +74,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     several = {"nargs": "+", "default": [], "metavar": "NAME"}
-    parser.add_argument("forward", help="module:function, or alone a layer of torch")
+    parser.add_argument("forward", help="module:function; alone, a layer of torch")
     parser.add_argument("backward", nargs="?", help="module:function, or :function")
     parser.add_argument("--shapes", nargs="+", type=shape, required=True, metavar="8x3")
     parser.add_argument("--small", nargs="+", type=shape, default=[], metavar="3x2",

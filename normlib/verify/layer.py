@@ -40,8 +40,9 @@ def layer(
     """Put a layer that was written elsewhere before every witness that can serve it.
 
     `forward(*args)` returns y and a cache, `backward(dy, cache)` one gradient for each argument.
-    Without `backward` the layer is one of torch: a function of tensors that returns y, or a
-    subclass of torch.autograd.Function; then the backward is what torch passes back through it.
+    Without `backward` the layer is one of torch: a function of tensors that returns y, a subclass
+    of torch.autograd.Function, or a module, whose parameters follow x among the arguments. The
+    backward is then what torch passes back through it.
 
     Beside the witnesses of `verify.backward` there is one more, layouts: the same numbers with
     other strides give the same results, and nothing that is given is written to.

@@ -67,11 +67,25 @@ def unchanged(problem: Problem) -> list[Check]:
     ]  # fmt: skip
 
 
-def layouts(problem: Problem) -> list[Check]:
-    """y and all gradients are those of plain arrays, however their input lies in memory."""
-    checks = []
+def compared(problem: Problem, how: str, found: dict, expected: dict) -> list[Check]:
+    """Two results that have to be the same; a gradient that is zero in both is."""
     scales = dict(zip((f"d{n}" for n in problem.names), problem.scales, strict=True))
     scales["y"] = float(np.max(np.abs(problem.y))) or 1.0
+    bound, checks = problem.bounds.rounding, []
+    for name, theirs in expected.items():
+        largest = float(np.max(np.abs(theirs)))
+        size = max(scales[name], largest)
+        told = {"scale": size, "bound": bound, "zero": largest <= bound * size}
+        checks.append(compare(name, "layouts", how, found[name], theirs, **told))
+    return checks
+
+
+def layouts(problem: Problem) -> list[Check]:
+    """y and all gradients are the same a second time, and they are those of plain arrays, however
+    their input lies in memory."""
+    once = results(problem, map(plain, problem.args), plain(problem.dy))
+    again = results(problem, map(plain, problem.args), plain(problem.dy))
+    checks = compared(problem, "the same once more", again, once)
     for how, (of_args, of_dy) in LAYOUTS.items():
         args, dy = [of_args(a) for a in problem.args], of_dy(problem.dy)
         expected = results(problem, map(plain, problem.args), plain(dy))
@@ -80,14 +94,5 @@ def layouts(problem: Problem) -> list[Check]:
         except Exception as error:  # a kernel may refuse a layout; a caller will meet that
             checks.append(Check("y", "layouts", how, "", f"refused ({reason(error)})"))
             continue
-        for name, theirs in expected.items():
-            largest, bound = float(np.max(np.abs(theirs))), problem.bounds.rounding
-            size = max(scales[name], largest)
-            zero = largest <= bound * size  # a repeated sample may have no gradient at all
-            checks.append(
-                compare(
-                    name, "layouts", how, found[name], theirs,
-                    scale=size, bound=bound, zero=zero,
-                )
-            )  # fmt: skip
+        checks += compared(problem, how, found, expected)
     return checks

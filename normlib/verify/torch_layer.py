@@ -18,10 +18,8 @@ class Forward:
 
     by_torch = True
 
-    def __init__(self, layer: Callable, signature: inspect.Signature | None, name: str):
-        self.layer, self.__name__ = layer, name
-        if signature:
-            self.__signature__ = signature
+    def __init__(self, layer: Callable, signature: inspect.Signature, name: str):
+        self.layer, self.__signature__, self.__name__ = layer, signature, name
 
     def __call__(self, *args, **settings):
         if isinstance(args[0], torch.Tensor):
@@ -50,18 +48,43 @@ def backward(dy: np.ndarray, cache) -> tuple:
     return tuple(None if g is None else g.numpy() for g in found)
 
 
+def of_function(function: type) -> tuple[Callable, inspect.Signature]:
+    """A subclass of torch.autograd.Function: the arguments of its forward, after ctx."""
+    places = [*inspect.signature(function.forward).parameters.values()]
+    without_ctx = function.setup_context is not torch.autograd.Function.setup_context
+    return function.apply, inspect.Signature(places[0 if without_ctx else 1 :])
+
+
+def of_module(module: torch.nn.Module) -> tuple[Callable, inspect.Signature]:
+    """A module: x, and then each of its parameters, which are taken from the arguments."""
+    names = [name for name, _ in module.named_parameters()]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    shown = [inspect.Parameter(name.replace(".", "_"), kind) for name in ("x", *names)]
+
+    def call(x, *parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(module, given, (x,))
+
+    return call, inspect.Signature(shown)
+
+
 def from_torch(layer) -> tuple[Callable, Callable]:
-    """The pair of a layer in torch: a function of tensors that returns y, or a subclass of
-    torch.autograd.Function, whose arguments are then those of its forward after ctx.
+    """The pair of a layer in torch: a function of tensors that returns y; a subclass of
+    torch.autograd.Function, with the arguments of its forward after ctx; or a module, whose
+    arguments are x and its parameters.
 
     Shapes: those of the layer; arrays in, arrays out, in float64 or float32.
-    Errors: ValueError if the layer does not return one tensor.
+    Errors: ValueError for a class of modules, or a layer that does not return one tensor.
     """
-    name, call, signature = getattr(layer, "__name__", "layer"), layer, None
-    if isinstance(layer, type) and issubclass(layer, torch.autograd.Function):
-        call, places = layer.apply, inspect.signature(layer.forward).parameters.values()
-        separate = layer.setup_context is not torch.autograd.Function.setup_context
-        signature = inspect.Signature([*places][0 if separate else 1 :])
+    if isinstance(layer, type) and issubclass(layer, torch.nn.Module):
+        raise ValueError(
+            f"a layer must be a module itself, but got the class {layer.__name__}; make one, "
+            f"such as layer = {layer.__name__}(...), and name that"
+        )
+    if isinstance(layer, torch.nn.Module):
+        call, signature = of_module(layer)
+    elif isinstance(layer, type) and issubclass(layer, torch.autograd.Function):
+        call, signature = of_function(layer)
     else:
-        signature = inspect.signature(layer)
-    return Forward(call, signature, name), backward
+        call, signature = layer, inspect.signature(layer)
+    return Forward(call, signature, getattr(layer, "__name__", type(layer).__name__)), backward
