@@ -8,7 +8,13 @@ from normlib import evidence, verify
 from normlib.evidence import CASES
 from normlib.verify.run import WITNESSES
 
-NUMERIC = ("reference", "flat", "reference_twice", "plants")  # for the witnesses without algebra
+NUMERIC = (
+    "reference",
+    "flat",
+    "reference_twice",
+    "varied",
+    "plants",
+)  # for the witnesses without algebra
 LARGE = {"matrix": (16, 32), "images": (8, 12, 6, 5)}
 SMALL = {"matrix": (6, 4), "images": (4, 4, 2, 3)}
 LAYERS = {

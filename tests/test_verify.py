@@ -28,7 +28,9 @@ from normlib.verify.run import WITNESSES, calls
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
 ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
 EVIDENCE = evidence.batch_norm()
-FAST = {name: EVIDENCE[name] for name in ("reference", "flat")}  # without the symbolic witnesses
+FAST = {
+    name: EVIDENCE[name] for name in ("reference", "flat", "varied")
+}  # without the symbolic witnesses
 
 
 def seeded(seed: int = 1) -> dict:
@@ -86,7 +88,7 @@ def test_standardize_with_bound_keywords_passes_and_returns_a_bare_gradient(axes
 
 @pytest.mark.parametrize("eps", [0.0, 1e-2, 1.0])
 def test_another_eps_can_be_bound(eps):
-    options = {"shapes": (((3, 1), (1,), (1,)),), "flat": EVIDENCE["flat"]}
+    options = {"shapes": (((3, 1), (1,), (1,)),), "flat": EVIDENCE["flat"], "varied": ("eps",)}
     verify.backward(partial(batch_norm, eps=eps), batch_norm_backward, ARGS, **options, **seeded())
 
 
@@ -96,7 +98,9 @@ def test_the_evidence_serves_the_eps_and_the_axes_in_use(case, eps):
     takes_eps = "eps" in inspect.signature(case.forward).parameters
     for shapes in (case.examples[0], case.examples[3]) if takes_eps else ():
         forward, args = case.drawn(shapes, np.random.default_rng(5), eps=eps)
-        known = {n: evidence.of(forward)[n] for n in ("reference", "flat", "reference_twice")}
+        known = {
+            n: evidence.of(forward)[n] for n in ("reference", "flat", "reference_twice", "varied")
+        }
         verify.backward(forward, case.backward, args, **known, **seeded())
 
 
@@ -207,7 +211,8 @@ AIMED = {
 
 
 def alone(witness: str, forward, backward) -> list[verify.Check]:
-    problem = verify.Problem(forward, backward, ARGS, **seeded(), reference=EVIDENCE["reference"])
+    told = {name: EVIDENCE[name] for name in ("reference", "varied")}
+    problem = verify.Problem(forward, backward, ARGS, **seeded(), **told)
     known = (EVIDENCE[name] for name in ("shapes", "derivation", "flat"))
     return calls(problem, *known)[witness]()
 

@@ -47,9 +47,9 @@ def witnesses_against_gradcheck(rng: np.random.Generator) -> None:
     """Every numeric witness on a 16×32 layer, and torch's gradcheck on the same layer."""
     case = evidence.batch_norm
     forward, args = case.drawn(case.arguments((16, 32)), rng)
-    options = {"rng": rng} | {name: case()[name] for name in ("reference", "flat")}
+    options = {"rng": rng} | {name: case()[name] for name in ("reference", "flat", "varied")}
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    reference = as_called(case.reference, forward)
+    reference = as_called(case.reference, forward, len(args))
     ours, theirs = in_turns(
         lambda: verify.backward(forward, case.backward, args, **options),
         lambda: torch.autograd.gradcheck(reference, tensors),
@@ -65,7 +65,7 @@ def layer_against_torch(case: Case, form: str, rng: np.random.Generator) -> None
     forward, args = partial(forward, **bound), [a.astype(np.float32) for a in args]
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
     dy = rng.standard_normal(shape).astype(np.float32)
-    upstream, reference = torch.tensor(dy), as_called(case.reference, forward)
+    upstream, reference = torch.tensor(dy), as_called(case.reference, forward, len(args))
     alone = in_turns(lambda: forward(*args), lambda: reference(*tensors))
     both = in_turns(
         lambda: case.backward(dy, forward(*args)[1]),

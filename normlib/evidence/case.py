@@ -86,6 +86,7 @@ class Case:
             "derivation": derived(self.derivation, **taken(self.derivation, keywords)),
             "flat": self.flat(**taken(self.flat, keywords)),
             "reference_twice": self.reference_twice,
+            "varied": ("eps",) if "eps" in keyword_only(self.forward) else (),
             "plants": self.plants,
         }
 

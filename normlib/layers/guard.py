@@ -11,10 +11,11 @@ import numpy as np
 
 
 def has_fractions(dtype: Any) -> bool:
-    """Floats, complex numbers and objects in NumPy; floats and complex in torch."""
-    if hasattr(dtype, "kind"):
-        return dtype.kind in "fcO"
-    return dtype.is_floating_point or dtype.is_complex
+    """Floats, complex numbers and objects in NumPy; elsewhere the name tells, as in
+    torch.float32 and bfloat16."""
+    if getattr(dtype, "kind", "") in {*"fcO"}:
+        return True
+    return any(word in str(dtype) for word in ("float", "complex"))
 
 
 def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None:
@@ -22,6 +23,11 @@ def check_array(name: str, x: Any, *, min_ndim: int = 0, form: str = "") -> None
         raise ValueError(
             f"{name} must be an array, but got a {type(x).__name__}; "
             f"try numpy.asarray({name}, dtype=float)"
+        )
+    if not hasattr(x, "mean"):  # an array of the bare standard has functions only
+        raise ValueError(
+            f"{name} must be an array with methods such as mean, as in NumPy and "
+            f"torch, but got a {type(x).__name__}; try numpy.asarray({name})"
         )
     if not has_fractions(x.dtype):
         raise ValueError(

@@ -13,9 +13,11 @@ except ImportError as missing:
     ) from None
 
 from normlib.verify.derivations import Derivation
+from normlib.verify.layer import layer
 from normlib.verify.numeric import Flat, central_differences, complex_step, properties
 from normlib.verify.planted import Plant, PlantingError, falsify, plant, planted_errors
 from normlib.verify.problem import Problem
 from normlib.verify.run import backward
 from normlib.verify.symbolic import exact, general_size
+from normlib.verify.torch_layer import from_torch
 from normlib.verify.verdict import Check, Verdict, VerificationError

@@ -5,30 +5,45 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from normlib.verify.numeric import ROUNDING, gradient_checks
-from normlib.verify.problem import TINY, Problem, data, spread
-from normlib.verify.verdict import Check, compare
+from normlib.verify.numeric import gradient_checks
+from normlib.verify.problem import TINY, Problem, data, reason, spread
+from normlib.verify.verdict import Check, compare, skipped
 
 
 def tensors(problem: Problem) -> list[torch.Tensor]:
-    return [torch.tensor(a, requires_grad=True) for a in problem.args]
+    return [torch.tensor(a, requires_grad=True) for a in problem.double]
 
 
 def forward(problem: Problem) -> list[Check]:
     """The shipped forward against torch's own layer."""
-    theirs = problem.in_torch(*map(torch.tensor, problem.args)).numpy()
+    theirs = problem.in_torch(*map(torch.tensor, problem.double)).detach().numpy()
     scale = float(np.max(np.abs(theirs))) or 1.0
     return [
         compare(
             "y", "forward", "torch's own layer", problem.y, theirs,
-            scale=scale, bound=ROUNDING, zero=False,
+            scale=scale, bound=problem.bounds.rounding, zero=False,
         )
     ]  # fmt: skip
 
 
+def lacks_tensors(problem: Problem) -> str:
+    """Why torch cannot differentiate our forward; empty where it can.
+
+    Code may run on tensors and compute another function there: `x.var(axis=0)` divides by n in
+    NumPy, by n - 1 in torch.
+    """
+    scale = float(np.max(np.abs(problem.y))) or 1.0
+    try:
+        y = own_forward(problem)(*tensors(problem))
+        far = float(np.max(np.abs(y.detach().numpy() - problem.y))) / scale
+    except Exception as error:
+        return f"the forward takes no torch tensors ({reason(error)})"
+    return "" if far <= problem.bounds.rounding else "on torch tensors y is another"
+
+
 def own_forward(problem: Problem) -> Callable:
     """Our forward, without its cache; what is bound to it becomes tensors too."""
-    bound = {name: torch.tensor(a) for name, a in data(problem.forward).items()}
+    bound = {n: torch.tensor(a.astype(float)) for n, a in data(problem.forward).items()}
     return lambda *args: problem.forward(*args, **bound)[0]
 
 
@@ -41,7 +56,7 @@ def attached(y: torch.Tensor, args: list[torch.Tensor]) -> torch.Tensor:
 def first_order(problem: Problem, function: Callable) -> list[np.ndarray | None]:
     """A gradient for each argument; None where the function does not depend on it for autograd."""
     args = tensors(problem)
-    upstream = torch.tensor(problem.dy)
+    upstream = torch.tensor(problem.dy.astype(float))
     y = attached(function(*args), args)
     gradients = torch.autograd.grad(y, args, upstream, allow_unused=True)
     return [None if g is None else g.numpy() for g in gradients]
@@ -66,9 +81,14 @@ def through_reference(problem: Problem) -> list[Check]:
 
 
 def backpropagation(problem: Problem) -> list[Check]:
-    """torch differentiates our forward; where there is a reference, also torch's own layer."""
-    reference = through_reference(problem) if problem.reference else []
-    return through_our_forward(problem) + reference
+    """torch differentiates our forward, if it takes tensors; where there is a reference, also
+    torch's own layer."""
+    if problem.by_torch:
+        ours = [skipped("autograd", "it made the gradients that are tested here")]
+    else:
+        lacking = lacks_tensors(problem)
+        ours = [skipped("autograd", lacking)] if lacking else through_our_forward(problem)
+    return ours + (through_reference(problem) if problem.reference else [])
 
 
 def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.ndarray]:
@@ -79,9 +99,12 @@ def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.nda
     args = tensors(problem)
     y = attached(function(*args), args)
     options = {"materialize_grads": True, "retain_graph": True}
-    upstream = torch.tensor(problem.dy)
+    # it asks for a gradient too: a backward that torch may differentiate only once then says so
+    upstream = torch.tensor(problem.dy.astype(float), requires_grad=True)
     gradients = torch.autograd.grad(y, args, upstream, create_graph=True, **options)
     inner = sum((g * torch.tensor(v)).sum() for g, v in zip(gradients, along, strict=True))
+    if problem.by_torch and inner.requires_grad:
+        inner.backward(retain_graph=True)  # raises for a function that is once differentiable
     if not inner.requires_grad:  # a linear layer: its gradients do not depend on the arguments
         inner = inner + sum(0 * a.sum() for a in args)
     hessian = torch.autograd.grad(inner, args, **options)
@@ -95,28 +118,63 @@ def without_gradient(problem: Problem) -> list[str]:
     return [n for n, g in zip(problem.names, found, strict=True) if g is None]
 
 
+def gradients_moving(problem: Problem, along, dy_along) -> tuple[list[np.ndarray], float]:
+    """How fast the shipped gradients change along a direction, and what may be asked of it: by
+    complex step, where forward and backward are analytic there, else by central differences."""
+    eps = np.finfo(problem.y.dtype).eps
+    h = float(3 * eps) ** (1 / 3)
+
+    def at(step) -> tuple[np.ndarray, ...]:
+        real = isinstance(step, float)
+        numbers = problem.args[0].dtype if real else complex
+        moved = [(a + step * v).astype(numbers) for a, v in zip(problem.args, along, strict=True)]
+        cache = problem.forward(*moved)[1]
+        return problem.gradients_for((problem.dy + step * dy_along).astype(numbers), cache)
+
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which is red
+        slopes = [(u.astype(float) - d) / (2 * h) for u, d in zip(at(h), at(-h), strict=True)]
+    try:
+        exact = [] if problem.lacks_complex else [g.imag / TINY for g in at(TINY * 1j)]
+    except Exception:  # backward takes real numbers only
+        exact = []
+    scales = [max(s, np.max(np.abs(a))) for s, a in zip(problem.scales, slopes, strict=True)]
+    rows = zip(exact, slopes, scales, strict=False)
+    near = all(np.max(np.abs(e - s)) <= 100 * problem.bounds.central * size for e, s, size in rows)
+    if exact and near:
+        return exact, problem.bounds.rounding
+    return slopes, problem.bounds.central
+
+
 def second_order(problem: Problem) -> list[Check]:
-    """The shipped backward differentiated by complex step, against autograd's double backward.
+    """The shipped backward differentiated once more, against autograd's double backward.
 
     All arguments and dy move at once along one random direction, dense in every entry.
     """
     rng = problem.rng
-    along = [spread(a) * rng.standard_normal(a.shape) for a in problem.args]
+    along = [spread(a) * rng.standard_normal(a.shape) for a in problem.double]
     dy_along = rng.standard_normal(problem.dy.shape)
-    moved = [a + TINY * 1j * v for a, v in zip(problem.args, along, strict=True)]
-    cache = problem.forward(*moved)[1]
-    ours = [g.imag / TINY for g in problem.gradients_for(problem.dy + TINY * 1j * dy_along, cache)]
-    functions = {"double backward of our forward": own_forward(problem)}
-    how, lacking = "double backward of torch's layer", []
+    lacking = lacks_tensors(problem)
+    checks = [skipped("second order", lacking)] if lacking else []
+    functions = {} if lacking else {"double backward of our forward": own_forward(problem)}
+    how = "double backward of torch's layer"
     if problem.reference and problem.reference_twice:
-        lacking = without_gradient(problem)
-        functions |= {} if lacking else {how: problem.in_torch}
-    checks = [Check(f"d{n}", "second order", how, "no gradient there") for n in lacking]
+        silent = without_gradient(problem)
+        functions |= {} if silent else {how: problem.in_torch}
+        checks += [Check(f"d{n}", "second order", how, "no gradient there") for n in silent]
+    ours, bound = gradients_moving(problem, along, dy_along) if functions else ([], 0.0)
     for how, function in functions.items():
-        theirs = moving(problem, function, along, dy_along)
+        try:
+            theirs = moving(problem, function, along, dy_along)
+        except RuntimeError as error:  # torch: it has no double backward
+            checks.append(skipped("second order", f"no {how} ({reason(error)})"))
+            continue
         for n, a, b, s in zip(problem.names, ours, theirs, problem.scales, strict=True):
             scale, zero = max(s, float(np.max(np.abs(b)))), n in problem.zero
+            got, expected = (b, a) if problem.by_torch and "our forward" in how else (a, b)
             checks.append(
-                compare(f"d{n}", "second order", how, a, b, scale=scale, bound=ROUNDING, zero=zero)
-            )
+                compare(
+                    f"d{n}", "second order", how, got, expected,
+                    scale=scale, bound=bound, zero=zero,
+                )
+            )  # fmt: skip
     return checks

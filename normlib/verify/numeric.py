@@ -6,18 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from normlib.verify.problem import Problem, spread, varied
-from normlib.verify.verdict import Check, compare
+from normlib.verify.problem import DOUBLE, Problem, central_step
+from normlib.verify.verdict import Check, compare, skipped
 
 EPSILON = float(np.finfo(float).eps)
-ROUNDING = 1e-10  # bounds are calibrated in tests/test_calibration.py
-CENTRAL = 1e-7
+ROUNDING, CENTRAL = DOUBLE
 
 
 def gradient_checks(
-    problem: Problem, witness: str, how: str, theirs, *, bound: float = ROUNDING
+    problem: Problem, witness: str, how: str, theirs, *, bound: float | None = None
 ) -> list[Check]:
-    """Compare the shipped gradient of every argument with `theirs`."""
+    """Compare the shipped gradient of every argument with `theirs`; to rounding, unless another
+    bound is given."""
+    bound = bound or problem.bounds.rounding
     rows = zip(problem.names, problem.gradients, theirs, problem.scales, strict=True)
     return [
         compare(f"d{n}", witness, how, a, b, scale=s, bound=bound, zero=n in problem.zero)
@@ -26,15 +27,14 @@ def gradient_checks(
 
 
 def complex_step(problem: Problem) -> list[Check]:
-    """Im f(x + ih) / h at every entry of every argument: no difference, so no cancellation."""
+    """Im f(x + ih) / h at every entry of every argument: no difference, so no cancellation.
+
+    Needs a forward that takes complex numbers, and is analytic there.
+    """
+    if problem.lacks_complex:
+        return [skipped("complex step", problem.lacks_complex)]
     theirs = [gradient for gradient, _ in problem.steps]
     return gradient_checks(problem, "complex step", "Im f(x + ih) / h", theirs)
-
-
-def central_step(a: np.ndarray) -> float:
-    """The step at which rounding and truncation are equal, for a function that varies over
-    `spread(a)`: the cube root of 3 times the machine epsilon, in that unit."""
-    return (3 * EPSILON) ** (1 / 3) * spread(a)
 
 
 def central_gradient(f: Callable, a: np.ndarray, h: float) -> np.ndarray:
@@ -57,22 +57,24 @@ def central_differences(problem: Problem) -> list[Check]:
 
         def loss(b: np.ndarray, index: int = index) -> float:
             args = (*problem.args[:index], b, *problem.args[index + 1 :])
-            return float(((problem.forward(*args)[0] - problem.y) * problem.dy).sum())
+            return float(((problem.forward(*args)[0] - problem.y) * problem.dy).sum(dtype=float))
 
         theirs.append(central_gradient(loss, a, central_step(a)))
     how = "(f(x + h) - f(x - h)) / 2h"
-    return gradient_checks(problem, "central differences", how, theirs, bound=CENTRAL)
+    bound = problem.bounds.central
+    return gradient_checks(problem, "central differences", how, theirs, bound=bound)
 
 
 def linearity(problem: Problem) -> list[Check]:
     """backward(a u + b v) = a backward(u) + b backward(v): a gradient is linear in dy."""
-    (a, b), u, v = problem.rng.uniform(1, 2, 2), problem.dy, problem.rng.permuted(problem.dy)
+    (a, b), u = problem.rng.uniform(1, 2, 2).tolist(), problem.dy
+    v = problem.rng.permuted(u)
     cache = problem.forward(*problem.args)[1]
     whole, at_u, at_v = (problem.gradients_for(w, cache) for w in (a * u + b * v, u, v))
     return [
         compare(
             f"d{n}", "properties", "linear in dy", w, a * p + b * q,
-            scale=4 * s, bound=ROUNDING, zero=n in problem.zero,
+            scale=4 * s, bound=problem.bounds.rounding, zero=n in problem.zero,
         )
         for n, w, p, q, s in zip(problem.names, whole, at_u, at_v, problem.scales, strict=True)
     ]  # fmt: skip
@@ -92,9 +94,10 @@ class Flat(NamedTuple):
 
 def flatness(problem: Problem, flat: Flat) -> list[Check]:
     """y does not change along a flat direction, and so dx has no part along it."""
-    at_zero = dict.fromkeys(varied(problem.forward), 0.0)
+    at_zero = dict.fromkeys(problem.above_zero, 0.0)
     forward = partial(problem.forward, **at_zero)
     (x, *rest), argument = problem.args, f"d{problem.names[0]}"
+    bound = problem.bounds.rounding
     with np.errstate(divide="ignore", invalid="ignore"):
         y, cache = forward(x, *rest)
     if not np.all(np.isfinite(y)):
@@ -109,15 +112,15 @@ def flatness(problem: Problem, flat: Flat) -> list[Check]:
         d = direction(x, *rest)
         reach = problem.scales[0] * np.abs(d)  # where dx is zero, its natural unit remains
         along, size = mean(d * dx), float(np.max(mean(np.abs(d * dx) + reach)))
-        moved = x + mean(problem.rng.uniform(0.5, 2, x.shape)) * d
+        moved = x + mean(problem.rng.uniform(0.5, 2, x.shape)).astype(x.dtype) * d
         checks += [
             compare(
                 argument, "properties", f"⟂ {label}, eps = 0", along, np.zeros_like(along),
-                scale=size, bound=ROUNDING, zero=True,
+                scale=size, bound=bound, zero=True,
             ),
             compare(
                 "y", "properties", f"constant along {label}, eps = 0", forward(moved, *rest)[0], y,
-                scale=float(np.max(np.abs(y))), bound=ROUNDING, zero=False,
+                scale=float(np.max(np.abs(y))), bound=bound, zero=False,
             ),
         ]  # fmt: skip
     return checks

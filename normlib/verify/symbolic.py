@@ -8,8 +8,8 @@ import numpy as np
 import sympy as sp
 
 from normlib.verify.derivations import Derivation, N, Shapes, k
-from normlib.verify.problem import as_tuple, data, positional, varied
-from normlib.verify.verdict import Check
+from normlib.verify.problem import above_zero, argument_names, as_tuple, data, in_place, reason
+from normlib.verify.verdict import Check, skipped
 
 
 def symbols(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -59,20 +59,31 @@ class Run(NamedTuple):
     gradients: dict[str, np.ndarray]  # by the name of the argument
 
 
-def check_shapes(names: list[str], shapes: Shapes) -> None:
-    if len(shapes) != len(names) or not all(isinstance(s, tuple) for s in shapes):
+def check_shapes(forward: Callable, shapes: Shapes) -> None:
+    needed = [p.name for p in in_place(forward) if p.default is p.empty] + [*data(forward)]
+    most = len(in_place(forward)) + len(data(forward)) or len(shapes)
+    fitting = len(needed) <= len(shapes) <= most
+    if not fitting or not all(isinstance(shape, tuple) for shape in shapes):
         raise ValueError(
-            f"shapes must hold, in each set, one tuple for each of {names}, but got {shapes}; "
+            f"shapes must hold, in each set, one tuple for each of {needed}, but got {shapes}; "
             f"write (((3, 2), (2,), (2,)),) for a single set"
         )
 
 
-def run(forward: Callable, backward: Callable, shapes: Shapes, **keywords) -> Run:
-    """Arguments, then bound arrays, become symbols of these shapes; eps becomes one too."""
-    names = positional(forward)
+def asked(forward: Callable, shapes: Shapes) -> list[str]:
+    """The arguments of which gradients are asked: those that are no bound arrays."""
+    return argument_names(forward, len(shapes) - len(data(forward)))
+
+
+def run(
+    forward: Callable, backward: Callable, shapes: Shapes, varied: tuple[str, ...] = (), **keywords
+) -> Run:
+    """Arguments, then bound arrays, become symbols of these shapes; so do the settings that
+    are named as varied."""
+    names = asked(forward, shapes)
     every = [*names, *data(forward)]
     arrays = {name: symbols(name, shape) for name, shape in zip(every, shapes, strict=True)}
-    bound = {n: sp.Symbol(n, positive=True) for n in varied(forward)}
+    bound = {n: sp.Symbol(n, positive=True) for n in above_zero(forward, len(names), varied)}
     bound |= {name: arrays[name] for name in data(forward)}
     y, cache = forward(*(arrays[name] for name in names), **bound | keywords)
     dy = symbols("dy", y.shape)
@@ -93,20 +104,47 @@ def gather(names: list[str], witness: str, how: str, failures: Iterator[tuple[st
     return [Check(n, witness, how, "0", found.get(n, "")) for n in names]
 
 
-def exact(forward: Callable, backward: Callable, shapes: tuple[Shapes, ...]) -> list[Check]:
-    """The shipped backward minus SymPy's derivative of the shipped forward is 0 at every entry."""
+def lacks_symbols(call: Callable) -> str:
+    """Why code does not run on symbols; empty where it does."""
+    try:
+        call()
+    except Exception as error:
+        return f"the code takes no symbols ({reason(error)})"
+    return ""
+
+
+def try_numbers(forward: Callable, shapes: Shapes) -> None:
+    """An error in the shapes is that of the caller, and is not taken for a lack of the layer."""
+    numbers = [np.linspace(1, 2, int(np.prod(shape))).reshape(shape) for shape in shapes]
+    count = len(asked(forward, shapes))
+    forward(*numbers[:count], **dict(zip(data(forward), numbers[count:], strict=True)))
+
+
+def exact(
+    forward: Callable,
+    backward: Callable,
+    shapes: tuple[Shapes, ...],
+    varied: tuple[str, ...] = (),
+) -> list[Check]:
+    """The shipped backward minus SymPy's derivative of the shipped forward is 0 at every entry.
+
+    Needs a forward and a backward that run on arrays of symbols.
+    """
 
     def failures() -> Iterator[tuple[str, str]]:
         for at in shapes:
-            ran = run(forward, backward, at)
+            ran = run(forward, backward, at, varied)
             loss = exactly((ran.arrays["dy"] * ran.y).sum())
             for name, gradient in ran.gradients.items():
                 theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
                 yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
     for at in shapes:
-        check_shapes([*positional(forward), *data(forward)], at)
-    names = [f"d{name}" for name in positional(forward)]
+        check_shapes(forward, at)
+        try_numbers(forward, at)
+    if lacking := lacks_symbols(lambda: [run(forward, backward, at, varied) for at in shapes]):
+        return [skipped("exact", lacking)]
+    names = [f"d{name}" for name in asked(forward, shapes[0])]
     return gather(names, "exact", describe(shapes), failures())
 
 
@@ -125,13 +163,23 @@ def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray])
 
 
 def general_size(
-    forward: Callable, backward: Callable, derivation: Derivation, sizes: tuple[int, ...] = (3, 5)
+    forward: Callable,
+    backward: Callable,
+    derivation: Derivation,
+    varied: tuple[str, ...] = (),
+    sizes: tuple[int, ...] = (3, 5),
 ) -> list[Check]:
-    """What was derived for every N, written out at two sizes, is what the shipped pair computes."""
+    """What was derived for every N, written out at two sizes, is what the shipped pair computes.
+
+    Needs a forward and a backward that run on arrays of symbols.
+    """
+
+    def ran_at(size: int) -> Run:
+        return run(forward, backward, derivation.shapes(size), varied, **derivation.keywords)
 
     def failures() -> Iterator[tuple[str, str]]:
         for size in sizes:
-            ran = run(forward, backward, derivation.shapes(size), **derivation.keywords)
+            ran = ran_at(size)
             shipped = {"y": ran.y} | {f"d{name}": g for name, g in ran.gradients.items()}
             derived = {"y": derivation.y} | derivation.gradients
             for name, expr in derived.items():
@@ -140,5 +188,7 @@ def general_size(
                     theirs[place] = at_size(expr, size, entry, ran.arrays)
                 yield name, first_difference(shipped[name], theirs)
 
+    if lacking := lacks_symbols(lambda: ran_at(sizes[0])):
+        return [skipped("general size", lacking)]
     how = "the derivation at N = " + ", ".join(map(str, sizes))
     return gather(["y", *derivation.gradients], "general size", how, failures())

@@ -16,6 +16,18 @@ class VerificationError(AssertionError):
         super().__init__("\n".join(f"{c.argument}: {c.witness}: {c.failure}" for c in verdict.red))
 
 
+class Difference(NamedTuple):
+    """One wrong entry of a gradient."""
+
+    entry: tuple[int, ...]
+    expected: float
+    got: float
+
+    def __str__(self) -> str:
+        entry = ", ".join(map(str, self.entry))
+        return f"entry [{entry}]: expected {self.expected:.6g}, got {self.got:.6g}"
+
+
 class Check(NamedTuple):
     """One comparison. Only what is the same on every machine is printed, so no raw error."""
 
@@ -26,10 +38,21 @@ class Check(NamedTuple):
     failure: str = ""  # what went wrong; empty for a pass
     error: float = 0.0  # the worst error, relative to the size of the terms that cancel
     bound: float = 0.0  # what was asked of it; 0 is exact
+    wrong: tuple[Difference, ...] = ()  # the first wrong entry and the worst, where there are any
+    share: str = ""  # how many entries are wrong, of how many
 
     @property
     def result(self) -> str:
         return "DISAGREES" if self.failure else self.passed
+
+
+NOT_RUN = "NOT RUN"
+ZERO = 1e-4  # what is larger is not called zero, however loose the bound
+
+
+def skipped(witness: str, why: str) -> Check:
+    """What a witness says that cannot serve here."""
+    return Check("-", witness, why, NOT_RUN)
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +61,11 @@ class Verdict:
 
     checks: tuple[Check, ...]
     not_run: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ran(self) -> tuple[str, ...]:
+        """The witnesses that ran, each once, in their order."""
+        return tuple(dict.fromkeys(check.witness for check in self.checks))
 
     @property
     def red(self) -> tuple[Check, ...]:
@@ -54,7 +82,22 @@ class Verdict:
         for c in self.checks:
             arguments.setdefault((c.witness, c.how, c.result), []).append(c.argument)
         rows = [(", ".join(names), *said) for said, names in arguments.items()]
-        return rows + [("-", witness, why, "NOT RUN") for witness, why in self.not_run]
+        return rows + [("-", witness, why, NOT_RUN) for witness, why in self.not_run]
+
+    def differences(self) -> str:
+        """For every argument that is wrong, who says so, and what the first of them has found;
+        empty if none is."""
+        lines = []
+        for name in dict.fromkeys(check.argument for check in self.red):
+            found = [check for check in self.red if check.argument == name]
+            witnesses = dict.fromkeys(check.witness for check in found)
+            lines.append(f"{name} is wrong according to: {', '.join(witnesses)}")
+            first = found[0]
+            share = f", {first.share} differ" if first.share else ""
+            lines.append(f"  {first.witness} ({first.how}){share}")
+            labels = zip(("first", "worst"), first.wrong, strict=False)
+            lines += [f"  {label} {d}" for label, d in labels] or [f"  {first.failure}"]
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -90,19 +133,21 @@ def compare(
         worst = np.unravel_index(np.argmax(distance), distance.shape)
         error = float(distance[worst] / scale)
     size = float(max(np.max(np.abs(ours)), np.max(np.abs(theirs))) / scale)
-    failure = ""
+    failure, wrong, share = "", (), ""
     if not error <= bound:
-        entry = ", ".join(map(str, worst))
-        failure = (
-            f"worst at entry [{entry}]: {ours[worst]:.6g} where {how} gives {theirs[worst]:.6g} "
-            f"(relative error {error:.1e}, bound {bound:.0e})"
+        far = ~(distance <= bound * scale)  # nan is far, too
+        first = np.unravel_index(np.argmax(far), far.shape)
+        wrong = tuple(
+            Difference(tuple(map(int, at)), theirs[at], ours[at]) for at in (first, worst)
         )
+        share = f"{np.sum(far)} of {far.size} entries"
+        failure = f"worst at {wrong[1]} ({how}; relative error {error:.1e}, bound {bound:.0e})"
     elif zero and size > bound:
         failure = f"claimed to be zero, but reaches {size:.1e} of the terms that cancel"
-    elif not zero and size <= bound:
+    elif not zero and size <= min(bound, ZERO):
         failure = (
             "both sides are zero to rounding, so nothing was compared; if zero is the claim, "
             f"say so with zero=({argument.removeprefix('d')!r},)"
         )
     passed = f"both 0 (< {bound:.0e})" if zero else f"ok (< {bound:.0e})"
-    return Check(argument, witness, how, passed, failure, error, bound)
+    return Check(argument, witness, how, passed, failure, error, bound, wrong, share)

@@ -1,0 +1,108 @@
+"""The wheel in an environment of its own: the layers with NumPy alone, the rest by its extra."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import run_page
+from project import ROOT, environment
+from test_structure import others
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NAMES = {"scikit-learn": "sklearn"}  # a package that is imported under another name
+SNIPPETS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
+)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """The Python of an empty environment, in which the wheel is installed and NumPy is found."""
+    folder = tmp_path_factory.mktemp("install")
+    wheel = run_page.build_wheel(folder)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "empty"], check=True)
+    own = next((folder / "empty").glob("*/python"), folder / "empty" / "Scripts" / "python.exe")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", own]
+    offline = ["install", "--quiet", "--no-index", "--no-deps", wheel]
+    subprocess.run([*pip, *offline], check=True, env=environment())
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    done = subprocess.run([own, "-I", "-c", where], check=True, capture_output=True, text=True)
+    numpy = Path(np.__file__).parent
+    for package in (numpy, numpy.with_name("numpy.libs")):
+        if package.is_dir():
+            os.symlink(package, Path(done.stdout.strip(), package.name))
+    return own
+
+
+def run_there(python, *arguments, cwd):
+    """Isolated: neither this folder nor PYTHONPATH is seen."""
+    command = [python, "-I", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment())
+
+
+def test_the_wheel_and_numpy_are_enough_for_the_layers(python, tmp_path):
+    checked = SNIPPETS[0] + "\nimport normlib, sys\nprint(normlib.__file__, 'sympy' in sys.modules)"
+    done = run_there(python, "-c", checked, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    file, loaded = done.stdout.split()
+    assert str(ROOT) not in file and "site-packages" in file and loaded == "False"
+
+
+def test_there_the_witnesses_and_their_command_say_what_to_install(python, tmp_path):
+    for words in (["-c", SNIPPETS[1]], ["-m", "normlib.verify", "mine:f", "--shapes", "3"]):
+        done = run_there(python, *words, cwd=tmp_path)
+        assert done.returncode != 0
+        assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_wheel_holds_the_data_and_the_command_but_no_tests(python, tmp_path):
+    listed = (
+        "from importlib.metadata import files, requires\n"
+        "print(*files('normlib'), sep='\\n'); print('---', *requires('normlib'), sep='\\n')"
+    )
+    held, _, needed = run_there(python, "-c", listed, cwd=tmp_path).stdout.partition("---")
+    assert "normlib/verify/__main__.py" in held and "normlib/book.mplstyle" in held
+    assert "normlib/data/" in held and "tests/" not in held and "chapters/" not in held
+    assert [line for line in needed.split("\n") if line and "extra" not in line] == ["numpy"]
+
+
+# What an extra brings is what its parts import.
+
+
+@cache
+def brought(extra=""):
+    """The packages by the names under which they are imported."""
+    extras = PROJECT["optional-dependencies"]
+    names = {*PROJECT["dependencies"], *(extras[extra] if extra else ())}
+    for inner in [n for n in names if n.startswith("normlib[")]:
+        names = names - {inner} | brought(inner[len("normlib[") : -1])
+    return {NAMES.get(name, name) for name in names}
+
+
+def imported_by(*parts):
+    paths = [path for part in parts for path in (ROOT / "normlib" / part).rglob("*.py")]
+    paths = [path for path in paths if path.name != "fixtures.py"]  # for who has pytest anyway
+    return set().union(*(others(path.read_text(encoding="utf-8")) for path in paths))
+
+
+@pytest.mark.parametrize(
+    ("extra", "parts"),
+    [
+        ("", ["layers"]),
+        ("verify", ["layers", "verify", "evidence"]),
+        ("book", ["layers", "verify", "evidence", "claims", "experiments", "book"]),
+    ],
+)
+def test_an_extra_brings_what_its_parts_import(extra, parts):
+    assert imported_by(*parts) <= brought(extra)
+
+
+def test_a_package_that_no_extra_brings_is_seen():
+    assert not imported_by("verify") <= brought() and not imported_by("book") <= brought("verify")
+    assert "jupyterlab" in brought("book")  # the lines under every title start it
