@@ -57,7 +57,7 @@ peers: $(READY)  ## ask Keras, Flax and ONNX for their conventions, in an enviro
 	@$(PY) tools/peers.py
 
 clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
-	rm -rf _build .pytest_cache .ruff_cache
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 	  -type d -prune -exec rm -r {} +
 

@@ -192,9 +192,10 @@ def test_partial_rms_norm_measures_the_first_features_and_divides_all():
     [
         (100, 0.07, 7), (100, Fraction(7, 100), 7), (100, np.float32(0.07), 7), (16, 1 / 16, 1),
         (17, 1 / 16, 2), (3, 1 / 3, 1), (3, 2 / 3, 2), (10, 0.01, 1), (7, 1, 7), (7, 1.0, 7),
+        (6, 5 / 6, 5), (6, np.float32(5 / 6), 5), (3, 1e-9, 1), (3, Fraction(1, 10**9), 1),
     ],
 )  # fmt: skip
-def test_partial_rms_norm_rounds_up_and_takes_a_float_for_the_decimal_it_prints(n, fraction, k):
+def test_partial_rms_norm_rounds_up_and_takes_a_float_for_what_was_meant(n, fraction, k):
     assert normlib.partial_rms_norm(np.ones(n), np.ones(n), fraction=fraction)[1].k == k
 
 
