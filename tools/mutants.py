@@ -5,10 +5,12 @@ All mutants of the layers are tried, and of the other parts a sample that a fixe
 is inside a message is left out. A mutant that no test notices must stand in tools/mutants.toml with
 the reason why it computes the same. The totals go to chapters/data/mutants.json.
 
-Each mutant is written into a copy of the project, so `inspect.getsource`, from which errors are
-planted, reads what runs. One process has everything imported but the library, and forks for each
-mutant; a mutant that uses up its time has been noticed. A result is kept in _build/mutants as long
-as the mutated file and the test that noticed it are what they were, so an interrupted run goes on.
+One pytest collects the tests in a copy of the project and forks for each mutant. The child writes
+the mutant into the copy, where `inspect.getsource` finds it, from which errors are planted; gives
+the loaded functions its code; and runs the tests, those first that have noticed most, until one is
+red. A mutant outside of functions is imported anew. One that uses up its time has been noticed. A
+result is kept in _build/mutants as long as the mutated file and the test that noticed it are what
+they were, so an interrupted run goes on.
 """
 
 import ast
@@ -16,6 +18,7 @@ import contextlib
 import gc
 import hashlib
 import json
+import linecache
 import os
 import random
 import resource
@@ -25,13 +28,14 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from importlib import import_module
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import NamedTuple
 
 import peers
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "mutants.txt", ROOT / "_build" / "mutants"
@@ -44,8 +48,9 @@ PARTS = {  # the test files that try a part, the likeliest first
     "verify": ("verify", "bad_input", "calibration", "family", "planted", "experiments"),
     "claims": ("ledger", "claim_links", "titles", "batch_norm_claims", "trials", "rests"),
 }
-WARM = "mpmath nbformat numpy.testing pytest scipy.stats sklearn.datasets sympy torch.nn.functional"
 OPTIONS = "-x -q --tb=no -o addopts= -p no:cacheprovider -p no:nbval -p no:xdist"
+# a warning would tell of what was imported before
+QUIET = [*OPTIONS.split(), "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 CPU_SECONDS = 120
 MEMORY = 12 << 30
 
@@ -142,7 +147,7 @@ def name(mutant: Mutant) -> tuple[str, str, str, str]:
     return mutant.path, mutant.function, *mutant.lines(read(ROOT / mutant.path))
 
 
-# Trying one.
+# Trying one, in a forked process.
 
 
 class FirstFailure:
@@ -161,53 +166,82 @@ class FirstFailure:
             self.said = self.said or report.nodeid
 
 
-def in_child(tree: Path, part: str, pipe: int) -> None:
-    """Run the tests of a part in the copy, in this forked process, and send what went red."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+def functions(owner: object, module: str) -> Iterator[tuple[str, FunctionType]]:
+    """The functions that a module or class defines, decorated ones too, by their full names."""
+    for value in vars(owner).values():
+        if getattr(value, "__module__", None) == module and isinstance(value, type):
+            yield from functions(value, module)
+        for inner in ("fget", "func", "__func__", "__wrapped__"):
+            value = getattr(value, inner, value)
+        if isinstance(value, FunctionType) and value.__module__ == module:
+            yield value.__qualname__, value
+
+
+def is_inside_function(text: str, line: int) -> bool:
+    nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef))
+    return any(node.lineno <= line <= node.end_lineno for node in nodes)
+
+
+def give_code(path: Path, name: str) -> None:
+    """Let the functions of a loaded module compute what its file says now."""
+    fresh = ModuleType(name)
+    fresh.__file__ = str(path)
+    exec(compile(read(path), path, "exec"), vars(fresh))
+    loaded = dict(functions(sys.modules[name], name))
+    for qualname, new in functions(fresh, name):
+        old = loaded[qualname]
+        old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+        old.__kwdefaults__ = new.__kwdefaults__
+    linecache.clearcache()
+    for module in [m for n, m in sys.modules.items() if n.partition(".")[0] == "normlib"]:
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+
+
+def limited() -> None:
+    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY)):
+        resource.setrlimit(limit, (most, most))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
-    os.chdir(tree)
-    sys.path[:0] = [str(tree), str(tree / "tests")]
-    os.environ |= {"PYTHONPATH": str(tree), "CI": "true"}  # for what a test starts; no chance
-    import pytest
 
-    first = FirstFailure()
-    options = [
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:nbval",
-        "-p",
-        "no:xdist",
-        "-o",
-        "addopts=",
-        "--tb=no",
-    ]
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what was imported before
-    for file in PARTS[part]:  # one after another: collecting a file can take a second
-        if code := pytest.main([*options, f"tests/test_{file}.py"], plugins=[first]):
+
+def go_through(session: pytest.Session, items: list[pytest.Item]) -> str:
+    """The first of these tests that is red."""
+    first, plugins = FirstFailure(), session.config.pluginmanager
+    plugins.unregister(name="terminalreporter")
+    plugins.register(first)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if first.said:
             break
-    tested = sys.modules.get("normlib")  # none if it could not be imported
-    if tested and not tested.__file__.startswith(str(tree)):
-        code, first.said = 3, f"the tests ran {tested.__file__}"
-    os.write(pipe, json.dumps([int(code), first.said]).encode())
+    return first.said
 
 
-def run(tree: Path, part: str) -> str:
-    """The test that goes red in the copy as it is; empty if none does.
+def anew(tree: Path, files: Iterable[str]) -> str:
+    """The first of these files' tests that is red when the library is imported again."""
+    ours = {*(f"test_{file}" for file in files), "normlib", "conftest"}
+    for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
+        del sys.modules[name]
+    linecache.clearcache()
+    first = FirstFailure()
+    code = pytest.main([*QUIET, *(f"tests/test_{file}.py" for file in files)], plugins=[first])
+    return (first.said or "conftest.py") if code else ""
 
-    Errors: SystemExit if the tests cannot be run at all.
+
+def in_child(work: Callable[[], str]) -> str:
+    """What `work` finds in a process of its own.
+
+    Errors: SystemExit if it ends in an error of this tool.
     """
     reader, writer = os.pipe()
     if not (child := os.fork()):
         try:
-            in_child(tree, part, writer)
+            limited()
+            os.write(writer, json.dumps([work(), ""]).encode())
         except BaseException as error:
-            os.write(writer, json.dumps([3, repr(error)]).encode())
+            os.write(writer, json.dumps(["", repr(error)]).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -216,38 +250,75 @@ def run(tree: Path, part: str) -> str:
     os.waitpid(child, 0)
     if not said:
         return "a limit of time or memory"
-    code, test = json.loads(said)
-    if code not in (0, 1, 2, 4):  # 4: conftest.py cannot import the library
-        sys.exit(
-            f"mutants: expected a run of the tests of {part}, pytest ended with {code}: {test}"
-        )
-    return (test or "conftest.py") if code else ""
+    test, error = json.loads(said)
+    if error:
+        sys.exit(f"mutants: expected a test to pass or to fail, got {error}")
+    return test
 
 
-def tried(tree: Path, part: str, mutant: Mutant) -> str:
-    path = tree / mutant.path
-    shipped = read(path)
-    try:
-        path.write_text(mutant.applied(shipped), encoding="utf-8")
-        return run(tree, part)
-    finally:
-        path.write_text(shipped, encoding="utf-8")
+class Trial:
+    """A pytest plugin: in place of running the tests once, it runs them on every mutant."""
+
+    def __init__(self, tree: Path, part: str, mutants: list[Mutant]):
+        self.tree, self.part, self.mutants = tree, part, mutants
+        self.noticed: dict[str, Counter] = {}  # by the file of the mutant: how often each test did
+        self.said: dict[Mutant, str] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        gc.collect()
+        gc.freeze()
+        if red := in_child(lambda: go_through(session, session.items)):
+            sys.exit(f"mutants: expected green tests of {self.part}, but {red} is red as it is")
+        sys.dont_write_bytecode = True  # two mutants can be alike in size and second
+        store = HOME / f"{self.part}.json"
+        kept = json.loads(store.read_text()) if store.exists() else {}
+        for number, mutant in enumerate(self.mutants, 1):
+            key = f"{mutant.path} {digest(mutant.applied(read(self.tree / mutant.path)))}"
+            if not (key in kept and still_holds(self.tree, **kept[key])):
+                test = self.tried(session, mutant)
+                kept[key] = {"test": test, "file": file_digest(self.tree, test)}
+                store.write_text(json.dumps(kept, indent=1))
+            self.said[mutant] = kept[key]["test"]
+            self.noticed.setdefault(mutant.path, Counter())[kept[key]["test"]] += 1
+            alive = sum(not test for test in self.said.values())
+            show(f"{self.part}: {number} of {len(self.mutants)}, {alive} unnoticed")
+        return True
+
+    def tried(self, session: pytest.Session, mutant: Mutant) -> str:
+        path = self.tree / mutant.path
+        shipped = read(path)
+        often = self.noticed.get(mutant.path, Counter())
+        items = sorted(session.items, key=lambda item: -often[item.nodeid])
+
+        def work() -> str:
+            path.write_text(mutant.applied(shipped), encoding="utf-8")
+            if is_inside_function(shipped, mutant.line):
+                with contextlib.suppress(Exception):  # then it cannot even be imported
+                    give_code(path, mutant.path.removesuffix(".py").replace("/", "."))
+                    return go_through(session, items)
+            return anew(self.tree, PARTS[self.part])
+
+        try:
+            return in_child(work)
+        finally:
+            path.write_text(shipped, encoding="utf-8")
+
+
+def show(line: str) -> None:
+    print(f"\r{line}", end="", file=sys.__stderr__, flush=True)
 
 
 @contextlib.contextmanager
 def copy() -> Iterator[Path]:
-    """The project in a folder where it can be changed."""
-    import_everything_but_the_library()
+    """The project in a folder where it can be changed; this process moves there."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "project"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        sys.path[:0] = [str(tree), str(tree / "tests")]
+        os.environ |= {"PYTHONPATH": str(tree), "CI": "true", "OMP_NUM_THREADS": "1"}
+        os.chdir(tree)
         yield tree
-
-
-def import_everything_but_the_library() -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"
-    for module in WARM.split():
-        import_module(module)
+        os.chdir(ROOT)
 
 
 # Trying all.
@@ -266,25 +337,13 @@ def still_holds(tree: Path, test: str, file: str) -> bool:
 
 def results(part: str, mutants: list[Mutant]) -> dict[Mutant, str]:
     """For each mutant the test that noticed it."""
-    store = HOME / f"{part}.json"
-    kept = json.loads(store.read_text()) if store.exists() else {}
-    said = {}
     with copy() as tree:
-        if red := run(tree, part):
-            sys.exit(f"mutants: expected green tests of {part} before any mutant, but {red} is red")
-        gc.freeze()
-        sys.dont_write_bytecode = True  # two mutants can be alike in size and second
-        for number, mutant in enumerate(mutants, 1):
-            key = f"{mutant.path} {digest(mutant.applied(read(tree / mutant.path)))}"
-            if not (key in kept and still_holds(tree, **kept[key])):
-                test = tried(tree, part, mutant)
-                kept[key] = {"test": test, "file": file_digest(tree, test)}
-                store.write_text(json.dumps(kept, indent=1))
-            said[mutant] = kept[key]["test"]
-            alive = sum(not test for test in said.values())
-            print(f"\r{part}: {number} of {len(mutants)}, {alive} unnoticed", end="", flush=True)
+        trial = Trial(tree, part, mutants)
+        code = pytest.main([*QUIET, *(f"tests/test_{file}.py" for file in PARTS[part])], [trial])
+    if len(trial.said) < len(mutants):
+        sys.exit(f"mutants: expected to try {len(mutants)}, but pytest ended with {code}")
     print()
-    return said
+    return trial.said
 
 
 def totals(mutants: Iterable[Mutant], alive: set[Mutant], excused: set) -> dict[str, int]:

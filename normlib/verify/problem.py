@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,6 +66,14 @@ def as_called(reference: Callable, forward: Callable) -> Callable:
     """The reference, with the keywords in use that it names: its eps is the forward's."""
     named = taken(reference, keyword_only(forward))
     return partial(reference, **named) if named else reference
+
+
+class Steps(NamedTuple):
+    """What complex steps find, for one argument."""
+
+    gradient: np.ndarray
+    terms: np.ndarray  # for each entry the sum of the absolute terms of its gradient
+    reached: dict[bytes, list[int]]  # which outputs are moved, as bits: the entries that do so
 
 
 @dataclass(frozen=True)
@@ -153,20 +162,20 @@ class Problem:
         return gradients
 
     @cached_property
-    def steps(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each argument: its gradient by complex step, and the sum of absolute terms."""
+    def steps(self) -> list[Steps]:
         return [self._step(index) for index in range(len(self.args))]
 
-    def _step(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        gradient, terms = np.empty((2, *self.args[index].shape))
-        args = list(self.args)
+    def _step(self, index: int) -> Steps:
+        gradient, terms = (np.empty(self.args[index].shape) for _ in range(2))
+        args, reached = list(self.args), {}
         args[index] = args[index].astype(complex)
-        for entry in np.ndindex(gradient.shape):
+        for place, entry in enumerate(np.ndindex(gradient.shape)):
             args[index][entry] += TINY * 1j
             column = self.forward(*args)[0].imag / TINY * self.dy
             args[index][entry] -= TINY * 1j
             gradient[entry], terms[entry] = column.sum(), np.abs(column).sum()
-        return gradient, terms
+            reached.setdefault(np.packbits(column != 0).tobytes(), []).append(place)
+        return Steps(gradient, terms, reached)
 
     @cached_property
     def scales(self) -> list[float]:
@@ -176,6 +185,6 @@ class Problem:
         """
         reach = float(np.max(np.abs(self.dy)) * (np.std(self.y) or np.max(np.abs(self.y)) or 1.0))
         return [
-            max(float(np.max(terms)), reach / spread(a))
-            for a, (_, terms) in zip(self.args, self.steps, strict=True)
+            max(float(np.max(steps.terms)), reach / spread(a))
+            for a, steps in zip(self.args, self.steps, strict=True)
         ]
