@@ -117,7 +117,7 @@ FEATURES = [
     *NOT_AN_ARRAY,
     (GAMMA[:2], ["(3,)", "the last axes of x (4, 3)", "got (2,)"]),
     (np.array(1.0), ["got ()"]),
-    (np.ones((2, 4, 3)), ["(4, 3)", "got (2, 4, 3)"]),
+    (np.ones((2, 4, 3)), ["must have the shape (4, 3)", "got (2, 4, 3)"]),
 ]
 SAMPLES = [
     *NOT_AN_ARRAY,
@@ -200,7 +200,7 @@ BAD = {
         "high": [(-1.0, ["above low", "-1.0"]), (float("inf"), ["inf"]), (None, ["number"])],
     },
     "apply_scaling": {
-        "x": [*NOT_AN_ARRAY, (X[:, :2], ["(2,)", "(3,)"])],
+        "x": [*NOT_AN_ARRAY, *SAMPLES[-3:-2], (X[:, :2], ["(2,)", "(3,)"])],
         "scaling": [(None, ["Scaling", "got a NoneType", "fit_"]), (X, ["Scaling", "ndarray"])],
     },
 }  # fmt: skip

@@ -143,6 +143,26 @@ def listed(kind: str) -> Iterator[tuple[str, str, str, str]]:
             yield entry["file"], entry["function"], entry["shipped"], mutated
 
 
+def placed(kind: str) -> Iterator[Mutant]:
+    """The listed mutants where they stand now.
+
+    Errors: ValueError if a shipped line does not stand in its function.
+    """
+    for path, function, shipped, mutated in listed(kind):
+        text = read(ROOT / path)
+        nodes = [n for n in ast.walk(ast.parse(text)) if getattr(n, "name", None) == function]
+        lines = text.splitlines(keepends=True)
+        start = sum(map(len, lines[: nodes[0].lineno - 1])) if nodes else len(text)
+        first = text.find(shipped, start)
+        if first < 0:
+            raise ValueError(
+                f"expected {shipped!r} in {function} of {path}, found it no more; correct "
+                f"{LISTED.name}: make mutants"
+            )
+        line = text.count("\n", 0, first) + 1
+        yield Mutant(path, "", function, line, (first, first + len(shipped), mutated))
+
+
 def name(mutant: Mutant) -> tuple[str, str, str, str]:
     return mutant.path, mutant.function, *mutant.lines(read(ROOT / mutant.path))
 
@@ -219,7 +239,7 @@ def go_through(session: pytest.Session, items: list[pytest.Item]) -> str:
     return first.said
 
 
-def anew(tree: Path, files: Iterable[str]) -> str:
+def anew(files: Iterable[str]) -> str:
     """The first of these files' tests that is red when the library is imported again."""
     ours = {*(f"test_{file}" for file in files), "normlib", "conftest"}
     for name in [n for n in sys.modules if n.partition(".")[0] in ours]:
@@ -259,29 +279,31 @@ def in_child(work: Callable[[], str]) -> str:
 class Trial:
     """A pytest plugin: in place of running the tests once, it runs them on every mutant."""
 
-    def __init__(self, tree: Path, part: str, mutants: list[Mutant]):
-        self.tree, self.part, self.mutants = tree, part, mutants
+    def __init__(self, tree: Path, files: tuple[str, ...], mutants: list[Mutant], store: Path):
+        self.tree, self.files, self.mutants, self.store = tree, files, mutants, store
         self.noticed: dict[str, Counter] = {}  # by the file of the mutant: how often each test did
         self.said: dict[Mutant, str] = {}
+        self.red = ""  # without any mutant
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         gc.collect()
         gc.freeze()
         if red := in_child(lambda: go_through(session, session.items)):
-            sys.exit(f"mutants: expected green tests of {self.part}, but {red} is red as it is")
+            self.red = red
+            return True
         sys.dont_write_bytecode = True  # two mutants can be alike in size and second
-        store = HOME / f"{self.part}.json"
-        kept = json.loads(store.read_text()) if store.exists() else {}
+        kept = json.loads(read(self.store)) if self.store.exists() else {}
         for number, mutant in enumerate(self.mutants, 1):
             key = f"{mutant.path} {digest(mutant.applied(read(self.tree / mutant.path)))}"
             if not (key in kept and still_holds(self.tree, **kept[key])):
                 test = self.tried(session, mutant)
                 kept[key] = {"test": test, "file": file_digest(self.tree, test)}
-                store.write_text(json.dumps(kept, indent=1))
+                self.store.write_text(json.dumps(kept, indent=1), encoding="utf-8")
             self.said[mutant] = kept[key]["test"]
             self.noticed.setdefault(mutant.path, Counter())[kept[key]["test"]] += 1
             alive = sum(not test for test in self.said.values())
-            show(f"{self.part}: {number} of {len(self.mutants)}, {alive} unnoticed")
+            line = f"\r{self.store.stem}: {number} of {len(self.mutants)}, {alive} unnoticed"
+            print(line, end="", file=sys.__stderr__, flush=True)
         return True
 
     def tried(self, session: pytest.Session, mutant: Mutant) -> str:
@@ -296,16 +318,12 @@ class Trial:
                 with contextlib.suppress(Exception):  # then it cannot even be imported
                     give_code(path, mutant.path.removesuffix(".py").replace("/", "."))
                     return go_through(session, items)
-            return anew(self.tree, PARTS[self.part])
+            return anew(self.files)
 
         try:
             return in_child(work)
         finally:
             path.write_text(shipped, encoding="utf-8")
-
-
-def show(line: str) -> None:
-    print(f"\r{line}", end="", file=sys.__stderr__, flush=True)
 
 
 @contextlib.contextmanager
@@ -335,13 +353,19 @@ def still_holds(tree: Path, test: str, file: str) -> bool:
     return test != "" and file == file_digest(tree, test)
 
 
-def results(part: str, mutants: list[Mutant]) -> dict[Mutant, str]:
-    """For each mutant the test that noticed it."""
+def results(files: tuple[str, ...], mutants: list[Mutant], store: Path) -> dict[Mutant, str]:
+    """For each mutant the test of these files that noticed it. Only once in a process.
+
+    Errors: SystemExit if a test is red without any mutant, or after an interruption.
+    """
+    store.parent.mkdir(parents=True, exist_ok=True)
     with copy() as tree:
-        trial = Trial(tree, part, mutants)
-        code = pytest.main([*QUIET, *(f"tests/test_{file}.py" for file in PARTS[part])], [trial])
+        trial = Trial(tree, files, mutants, store)
+        pytest.main([*QUIET, *(f"tests/test_{file}.py" for file in files)], [trial])
+    if trial.red:
+        sys.exit(f"mutants: expected green tests without any mutant, but {trial.red} is red")
     if len(trial.said) < len(mutants):
-        sys.exit(f"mutants: expected to try {len(mutants)}, but pytest ended with {code}")
+        sys.exit("mutants: interrupted; what was tried is kept")
     print()
     return trial.said
 
@@ -376,21 +400,40 @@ def summary(left_out: dict[str, int], number: int, said: dict[Mutant, str]) -> d
     }
 
 
-def main(parts: list[str]) -> None:
+def sample() -> None:
+    """The listed few, and one that computes the same, by two test files: a line for each."""
+    mutants = [*placed("sample"), next(placed("equivalent"))]
+    with tempfile.TemporaryDirectory() as folder:
+        said = results(("layers", "bad_input"), mutants, Path(folder) / "sample.json")
+    for mutant, test in said.items():
+        print(f"{name(mutant)[-1]}: {test or 'unnoticed'}")
+
+
+def main(part: str) -> None:
+    """Try a part, and renew its place in the table."""
     if not peers.is_ready(HOME / "venv", PINS):
         peers.make(HOME / "venv", PINS)
-    table = json.loads(TARGET.read_text(encoding="utf-8")) if TARGET.exists() else {"parts": {}}
-    for part in parts or PARTS:
-        mutants, left_out = found(part)
-        row = summary(left_out, len(mutants), results(part, chosen(part, mutants)))
-        table["parts"][part] = {"date": date.today().isoformat(), **row}
-        TARGET.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    if left := sum(row["unexplained"] for row in table["parts"].values()):
-        sys.exit(f"mutants: {left} that no test notices; write a test, or a reason in {LISTED}")
+    mutants, left_out = found(part)
+    said = results(PARTS[part], chosen(part, mutants), HOME / f"{part}.json")
+    table = json.loads(read(TARGET)) if TARGET.exists() else {}
+    row = summary(left_out, len(mutants), said)
+    table[part] = {"date": date.today().isoformat(), "seed": SEED} | row
+    TARGET.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    if row["unexplained"]:
+        sys.exit(
+            f"mutants: expected each to be noticed or listed, got {row['unexplained']} that are "
+            f"not; write a test, or the reason in {LISTED.name}"
+        )
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except KeyboardInterrupt:
-        sys.exit("mutants: interrupted; what was tried is kept")
+    match sys.argv[1:]:
+        case ["sample"]:
+            sample()
+        case [part] if part in PARTS:
+            main(part)
+        case []:  # each in a process of its own: the library is imported once in each
+            codes = [subprocess.run([sys.executable, __file__, part]).returncode for part in PARTS]
+            sys.exit(max(codes))
+        case other:
+            sys.exit(f"mutants: expected one of {[*PARTS]} or nothing, got {other}")

@@ -97,8 +97,12 @@ def check_fraction(fraction: Any) -> Fraction:
             f"fraction must be a number above 0 and at most 1, but got "
             f"{fraction!r}; try fraction=1/16, or 1 for all features"
         )
-    printed = Fraction(str(fraction))
-    return printed.limit_denominator(10**6) or printed  # never 0 for a tiny one
+    exact = Fraction(str(fraction))
+    if not isinstance(fraction, (float, np.floating)):
+        return exact
+    # two ratios of numbers below this lie further apart than the float is rounded
+    most = int(np.finfo(fraction).eps ** -0.5)
+    return exact.limit_denominator(most) or exact  # never 0 for a tiny one
 
 
 def ahead(like: Array, k: int) -> Array:
