@@ -172,6 +172,17 @@ def test_in_float32_far_from_zero_the_error_is_small_and_below_torchs(name, shap
     assert ours < 1e-3 and ours < np.abs(torchs - truth).max()
 
 
+def test_a_first_value_far_from_all_others_costs_no_digits():
+    """It is what is subtracted first; the second mean removes what this leaves in float32."""
+    x = np.random.default_rng(12).standard_normal((100_000, 2)).astype(np.float32)
+    x[0] = far = 1e4
+    gamma = np.ones(2, np.float32)
+    truth, cache = normlib.batch_norm(*(a.astype(float) for a in (x, gamma, 0 * gamma)))
+    y = normlib.batch_norm(x, gamma, 0 * gamma)[0]
+    rounded = np.finfo(np.float32).eps * far * cache.standardized.rstd.max()  # of x - x[0]
+    assert np.abs(y - truth)[1:].max() < 10 * rounded
+
+
 def test_group_norm_joins_layer_and_instance_norm_at_its_ends():
     rng = np.random.default_rng(6)
     x, gamma, beta = rng.standard_normal((3, 4, 2, 5)), np.ones(4), np.zeros(4)
