@@ -55,6 +55,7 @@ NOT_AN_ARRAY = [
     (None, ["must be an array", "got a NoneType", "numpy.asarray("]),
     (1.5, ["must be an array", "got a float", "numpy.asarray("]),
     ([[1.0, 2.0, 3.0]] * 4, ["must be an array", "got a list", "numpy.asarray("]),
+    (memoryview(np.ones((4, 3))), ["must be an array", "got a memoryview"]),  # it has a shape
     (np.ones((4, 3), int), ["floating-point", "dtype is int64", "astype(float)"]),
     (np.ones((4, 3), bool), ["floating-point", "dtype is bool", "astype(float)"]),
     (np.full((4, 3), "a"), ["floating-point", "dtype is <U1", "astype(float)"]),
