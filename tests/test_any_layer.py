@@ -20,6 +20,7 @@ from project import ROOT, run
 import normlib
 from normlib import batch_norm, batch_norm_backward, evidence, verify
 from normlib.experiments import own_layer
+from normlib.layers import guard
 from normlib.verify import __main__ as command
 from normlib.verify import autograd, layouts, numeric, symbolic
 
@@ -525,6 +526,37 @@ class Bare:
     """An array as the bare standard has it: no methods, and a dtype that is only a name."""
 
     shape, ndim, dtype = (3, 4), 2, type("strict", (), {"__repr__": lambda _: "strict.float64"})()
+
+
+class Named:
+    """A dtype of another library, of which only the name is known; JAX's bfloat16 has a kind
+    that NumPy gives to no number."""
+
+    def __init__(self, name, **known):
+        self.name = name
+        vars(self).update(known)
+
+    def __repr__(self):
+        return self.name
+
+
+@pytest.mark.parametrize(
+    ("dtype", "passes"),
+    [
+        (torch.float16, True),
+        (torch.complex64, True),
+        (torch.int32, False),
+        (np.dtype(object), True),
+        (np.dtype("float32"), True),
+        (np.dtype(bool), False),
+        (Named("bfloat16", kind="V"), True),
+        (Named("strict.complex128"), True),
+        (Named("strict.uint8", kind="u"), False),
+    ],
+    ids=str,
+)
+def test_a_dtype_of_any_library_is_known_by_its_kind_or_its_name(dtype, passes):
+    assert guard.has_fractions(dtype) == passes
 
 
 def test_an_array_without_methods_is_refused_with_what_to_do():
