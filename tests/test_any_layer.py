@@ -151,7 +151,7 @@ def test_a_function_without_a_signature_has_numbered_arguments():
 
 
 def test_only_what_is_named_is_varied():
-    """Momentum is a number above 0 as eps is: 0 in its place would make the layer another one."""
+    """A gain is a number above 0, as eps is: 0 in its place would make the layer another one."""
 
     def forward(x, gamma, beta, *, eps=1e-5, gain=2.0):
         y, cache = batch_norm(x, gamma * gain, beta, eps=eps)
@@ -161,8 +161,9 @@ def test_only_what_is_named_is_varied():
         dx, dgamma, dbeta = batch_norm_backward(dy, cache[0])
         return dx, dgamma * cache[1], dbeta
 
-    options = {"small": ((3, 1), (1,), (1,)), "flat": evidence.batch_norm()["flat"]}
-    said = verdict(forward, backward, **BATCH, **options, varied=("eps",))
+    options = {"flat": evidence.batch_norm()["flat"]}
+    small = {"small": ((2, 1), (1,), (1,)), "varied": ("eps",)}
+    said = verdict(forward, backward, **BATCH, **options, **small)
     assert not said.red and "exact" in said.ran
     assert "properties" in verdict(forward, backward, **BATCH, **options).caught_by  # eps stayed
     with pytest.raises(ValueError, match=r"varied must name settings .*'gain'.*got \['epsilon'\]"):

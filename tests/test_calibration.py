@@ -115,7 +115,7 @@ def run_kind(kind, pair, shape, seed, *at) -> list[tuple[str, float, verify.Chec
 def of_a_kind(request) -> tuple[str, list]:
     """Honest runs, with the mean up to a hundred deviations away."""
     pair = batch_norm, batch_norm_backward
-    grid = enumerate(itertools.product(SHAPES, (0.0, 3.0, 100.0), SCALES))
+    grid = enumerate(itertools.product(SHAPES[1:3], (0.0, 3.0, 100.0), SCALES))
     found = []
     for seed, (shape, far, scale) in grid:
         for row in run_kind(request.param, pair, shape, seed, far * scale, scale):
