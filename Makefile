@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve lab refresh bench cifar peers audit zip clean lock
+.PHONY: help book test check serve lab refresh bench cifar peers mutants audit zip clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -63,8 +63,11 @@ cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=
 peers: $(READY)  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
 	@$(PY) tools/peers.py
 
+mutants: $(READY)  ## change the library in every small way, and see that a test notices
+	@$(PY) tools/mutants.py $(PART)
+
 clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
-	rm -rf _build .pytest_cache .ruff_cache
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o \( -name __pycache__ -o -name .ipynb_checkpoints \) \
 	  -type d -prune -exec rm -r {} +
 

@@ -55,6 +55,7 @@ NOT_AN_ARRAY = [
     (None, ["must be an array", "got a NoneType", "numpy.asarray("]),
     (1.5, ["must be an array", "got a float", "numpy.asarray("]),
     ([[1.0, 2.0, 3.0]] * 4, ["must be an array", "got a list", "numpy.asarray("]),
+    (memoryview(np.ones((4, 3))), ["must be an array", "got a memoryview"]),  # it has a shape
     (np.ones((4, 3), int), ["floating-point", "dtype is int64", "astype(float)"]),
     (np.ones((4, 3), bool), ["floating-point", "dtype is bool", "astype(float)"]),
     (np.full((4, 3), "a"), ["floating-point", "dtype is <U1", "astype(float)"]),
@@ -103,6 +104,7 @@ VARIANCE = [
 AXES = [
     ((), ["at least one axis", "(4, 3)", "got ()"]),
     (2, ["-2 to 1", "got (2,)"]),
+    (7, ["-2 to 1", "got (7,)"]),
     ((0, -3), ["-2 to 1", "got (0, -3)"]),
     ((0, 0), ["must differ", "got (0, 0)", "each once"]),
     ((0, -2), ["must differ", "each once"]),
@@ -117,7 +119,7 @@ FEATURES = [
     *NOT_AN_ARRAY,
     (GAMMA[:2], ["(3,)", "the last axes of x (4, 3)", "got (2,)"]),
     (np.array(1.0), ["got ()"]),
-    (np.ones((2, 4, 3)), ["(4, 3)", "got (2, 4, 3)"]),
+    (np.ones((2, 4, 3)), ["must have the shape (4, 3)", "got (2, 4, 3)"]),
 ]
 SAMPLES = [
     *NOT_AN_ARRAY,
@@ -197,10 +199,13 @@ BAD = {
     "fit_min_max": {
         "x": SAMPLES,
         "low": [(1.0, ["high", "1.0"]), (float("nan"), ["nan"]), ("a", ["number", "'a'"])],
-        "high": [(-1.0, ["above low", "-1.0"]), (float("inf"), ["inf"]), (None, ["number"])],
+        "high": [
+            (-1.0, ["above low", "-1.0"]), (-2.0, ["above low", "-2.0"]), (float("inf"), ["inf"]),
+            (None, ["number"]),
+        ],
     },
     "apply_scaling": {
-        "x": [*NOT_AN_ARRAY, (X[:, :2], ["(2,)", "(3,)"])],
+        "x": [*NOT_AN_ARRAY, *SAMPLES[-3:-2], (X[:, :2], ["(2,)", "(3,)"])],
         "scaling": [(None, ["Scaling", "got a NoneType", "fit_"]), (X, ["Scaling", "ndarray"])],
     },
 }  # fmt: skip
@@ -251,6 +256,12 @@ def test_every_public_function_and_each_of_its_arguments_is_in_the_table():
             parameters.remove("center")  # a switch; anything is true or false
         assert set(BAD[name]) == parameters, name
         getattr(normlib, name)(**GOOD[name])  # and what is called good is accepted
+
+
+def test_the_groups_that_would_fit_are_all_named():
+    x, six = np.ones((2, 6)), np.ones(6)
+    with pytest.raises(ValueError, match=re.escape("got 4; try one of [1, 2, 3, 6]")):
+        normlib.group_norm(x, six, six, groups=4)
 
 
 # The witnesses. Each is given the same bad problem; verify.backward gives it to all.

@@ -32,6 +32,7 @@ TARGETS = [
     "bench",
     "cifar",
     "peers",
+    "mutants",
     "clean",
     "lock",
 ]

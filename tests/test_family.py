@@ -172,6 +172,17 @@ def test_in_float32_far_from_zero_the_error_is_small_and_below_torchs(name, shap
     assert ours < 1e-3 and ours < np.abs(torchs - truth).max()
 
 
+def test_a_first_value_far_from_all_others_costs_no_digits():
+    """It is what is subtracted first; the second mean removes what this leaves in float32."""
+    x = np.random.default_rng(12).standard_normal((100_000, 2)).astype(np.float32)
+    x[0] = far = 1e4
+    gamma = np.ones(2, np.float32)
+    truth, cache = normlib.batch_norm(*(a.astype(float) for a in (x, gamma, 0 * gamma)))
+    y = normlib.batch_norm(x, gamma, 0 * gamma)[0]
+    rounded = np.finfo(np.float32).eps * far * cache.standardized.rstd.max()  # of x - x[0]
+    assert np.abs(y - truth)[1:].max() < 10 * rounded
+
+
 def test_group_norm_joins_layer_and_instance_norm_at_its_ends():
     rng = np.random.default_rng(6)
     x, gamma, beta = rng.standard_normal((3, 4, 2, 5)), np.ones(4), np.zeros(4)
@@ -192,9 +203,11 @@ def test_partial_rms_norm_measures_the_first_features_and_divides_all():
     [
         (100, 0.07, 7), (100, Fraction(7, 100), 7), (100, np.float32(0.07), 7), (16, 1 / 16, 1),
         (17, 1 / 16, 2), (3, 1 / 3, 1), (3, 2 / 3, 2), (10, 0.01, 1), (7, 1, 7), (7, 1.0, 7),
+        (6, 5 / 6, 5), (6, np.float32(5 / 6), 5), (17, np.float32(9 / 17), 9), (3, 1e-9, 1),
+        (100_003, 1 / 100_003, 1), (3, Fraction(10**9 + 1, 3 * 10**9), 2),
     ],
 )  # fmt: skip
-def test_partial_rms_norm_rounds_up_and_takes_a_float_for_the_decimal_it_prints(n, fraction, k):
+def test_partial_rms_norm_rounds_up_and_takes_a_float_for_what_was_meant(n, fraction, k):
     assert normlib.partial_rms_norm(np.ones(n), np.ones(n), fraction=fraction)[1].k == k
 
 
@@ -254,3 +267,16 @@ def test_in_float32_far_from_zero_a_fitted_scaling_keeps_its_digits(shape):
     assert np.abs(scaled - truth).max() < 1e-3  # the spacing of float32 at 1e4 is 1e-3
     naive = (x - x.mean(axis=0)) / x.std(axis=0)
     assert np.abs(scaled - truth).max() < np.abs(naive - truth).max()
+
+
+def test_scalings_of_three_samples_have_the_values_found_by_hand():
+    x = np.array([[1.0, -4.0, 7.0], [3.0, 4.0, 7.0], [4.0, 0.0, 7.0]])
+    shift, scale = normlib.fit_min_max(x)  # to the range from 0 to 1
+    assert_array_equal((shift, scale), ([1.0, -4.0, 7.0], [3.0, 8.0, 1.0]))
+    shift, scale = normlib.fit_min_max(x, low=-3.0, high=1.0)
+    assert_array_equal((shift, scale), ([3.25, 2.0, 10.0], [0.75, 2.0, 1.0]))
+    z = normlib.apply_scaling(x, (fitted := normlib.fit_min_max(x, low=-3.0, high=1.0)))
+    assert_allclose(z, [[-3, -3, -3], [-1 / 3, 1, -3], [1, -1, -3]], rtol=1e-15)
+    assert_allclose(normlib.apply_scaling(x[:1] + 6, fitted), [[5, 0, 3]], atol=1e-15)
+    shift, scale = normlib.fit_standard(np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]]))
+    assert_allclose((shift, scale), ([3.0, 5.0], [np.sqrt(14 / 3), 1.0]), rtol=1e-15)

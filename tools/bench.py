@@ -9,6 +9,7 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy and torch read it
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -57,6 +58,21 @@ def witnesses_against_gradcheck(rng: np.random.Generator) -> None:
     report("all numeric witnesses, against torch's gradcheck", ours, theirs)
 
 
+def memory_of_witnesses(rng: np.random.Generator) -> None:
+    """The most that the numeric witnesses hold on a 64×256 layer, and gradcheck's Jacobian."""
+    case = evidence.batch_norm
+    forward, args = case.drawn(case.arguments((64, 256)), rng)
+    options = {"rng": rng} | {name: case()[name] for name in ("reference", "flat", "varied")}
+    tracemalloc.start()
+    verify.backward(forward, case.backward, args, **options)
+    ours, theirs = tracemalloc.get_traced_memory()[1], args[0].nbytes * args[0].size
+    tracemalloc.stop()
+    print(
+        f"{'their memory at 64×256, against a Jacobian':<58} {ours / 1e6:9.2f} MB "
+        f"{theirs / 1e6:9.2f} MB {ours / theirs:7.4f}"
+    )
+
+
 def layer_against_torch(case: Case, form: str, rng: np.random.Generator) -> None:
     """The layer in float32, forward alone and then with its backward, against torch's own."""
     shape = SHAPES.get(case.name, SHAPES[form])
@@ -81,6 +97,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     print(f"{f'median of {ROUNDS} rounds, in turns':<58} {'ours':>12} {'torch':>12}   ratio")
     witnesses_against_gradcheck(rng)
+    memory_of_witnesses(rng)
     for case in CASES:
         for form in case.forms:
             layer_against_torch(case, form, rng)

@@ -35,7 +35,7 @@ def make(home: Path, pins: Path) -> None:
     if done.returncode:
         said = re.search(r"ERROR.*", done.stderr)
         sys.exit(
-            f"peers: expected the packages of {pins.name}, pip said: "
+            f"{pins.stem}: expected the packages of {pins.name}, pip said: "
             f"{said[0][:150] if said else done.returncode}; check the network and run this again"
         )
     (home / "ready").write_text(pins.read_text(encoding="utf-8"), encoding="utf-8")

@@ -86,7 +86,8 @@ def rms_norm_backward(dy: Array, cache: RMSNormCache) -> tuple[Array, Array]:
 
 
 def check_fraction(fraction: Any) -> Fraction:
-    """Of a float the decimal that it prints is meant: in floats 0.07 · 100 > 7."""
+    """Of a float the short decimal or ratio is meant from which it was rounded: in
+    floats 0.07 · 100 > 7, and what 5/6 prints is a decimal above 5/6."""
     if (
         isinstance(fraction, bool)
         or not isinstance(fraction, Real)
@@ -96,7 +97,12 @@ def check_fraction(fraction: Any) -> Fraction:
             f"fraction must be a number above 0 and at most 1, but got "
             f"{fraction!r}; try fraction=1/16, or 1 for all features"
         )
-    return Fraction(str(fraction))
+    exact = Fraction(str(fraction))
+    if not isinstance(fraction, (float, np.floating)):
+        return exact
+    # two ratios of numbers below this lie further apart than the float is rounded
+    most = int(np.finfo(fraction).eps ** -0.5)
+    return exact.limit_denominator(most) or exact  # never 0 for a tiny one
 
 
 def ahead(like: Array, k: int) -> Array:

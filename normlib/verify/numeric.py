@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -33,33 +34,68 @@ def complex_step(problem: Problem) -> list[Check]:
     """
     if problem.lacks_complex:
         return [skipped("complex step", problem.lacks_complex)]
-    theirs = [gradient for gradient, _ in problem.steps]
+    theirs = [steps.gradient for steps in problem.steps]
     return gradient_checks(problem, "complex step", "Im f(x + ih) / h", theirs)
 
 
-def central_gradient(f: Callable, a: np.ndarray, h: float) -> np.ndarray:
-    """(f(a + h) - f(a - h)) / 2h for every entry of `a`; f returns a number."""
+class Together(NamedTuple):
+    """Entries that can move at once, for each output is reached by one of them at most."""
+
+    at: np.ndarray  # their places in the flattened argument
+    owner: np.ndarray  # for each of them the number of the outputs that it reaches
+
+
+def together(reached: dict[bytes, list[int]], outputs: int) -> tuple[list[Together], np.ndarray]:
+    """Groups of entries, and for each output the number of the entries that reach it, or 0.
+
+    Where two entries share a part of what they reach, every entry moves alone, and owns all.
+    """
+    numbers = np.zeros(outputs, int)
+    for number, bits in enumerate(reached, 1):
+        mine = np.unpackbits(np.frombuffer(bits, np.uint8), count=outputs) == 1
+        if numbers[mine].any():
+            alone = [Together(place, 0) for same in reached.values() for place in same]
+            return alone, np.zeros(outputs, int)
+        numbers[mine] = number
+    groups = []
+    for each in zip_longest(*reached.values()):
+        pairs = [(place, n) for n, place in enumerate(each, 1) if place is not None]
+        groups.append(Together(*np.transpose(pairs)))
+    return groups, numbers
+
+
+def central_gradient(f: Callable, a: np.ndarray, h: float, groups: list[Together]) -> np.ndarray:
+    """(f(a + h) - f(a - h)) / 2h for every entry of `a`; f returns a number for each owner."""
     a, gradient = a.copy(), np.empty(a.shape)
-    for entry in np.ndindex(a.shape):
-        middle = a[entry]
-        a[entry] = up = middle + h
+    for at, owner in groups:
+        middle = a.flat[at]
+        a.flat[at] = up = middle + h
         above = f(a)
-        a[entry] = down = middle - h
-        gradient[entry] = (above - f(a)) / (up - down)
-        a[entry] = middle
+        a.flat[at] = down = middle - h
+        gradient.flat[at] = (above - f(a))[owner] / (up - down)
+        a.flat[at] = middle
     return gradient
 
 
 def central_differences(problem: Problem) -> list[Check]:
-    """The derivative that assumes nothing but the forward pass, with the error theory predicts."""
+    """The derivative that assumes nothing but the forward pass, with the error theory predicts.
+
+    The complex step has shown which outputs an entry reaches, so entries that reach different
+    ones move at once (Curtis, Powell and Reid 1974). Whatever else moves is laid to all of them.
+    """
     theirs = []
-    for index, a in enumerate(problem.args):
+    for index, (a, steps) in enumerate(zip(problem.args, problem.steps, strict=True)):
+        groups, numbers = together(steps.reached, problem.y.size)
+        most = len(steps.reached) + 1
 
-        def loss(b: np.ndarray, index: int = index) -> float:
+        def losses(b, index=index, numbers=numbers, most=most) -> np.ndarray:
             args = (*problem.args[:index], b, *problem.args[index + 1 :])
-            return float(((problem.forward(*args)[0] - problem.y) * problem.dy).sum(dtype=float))
+            terms = (problem.forward(*args)[0] - problem.y) * problem.dy
+            sums = np.bincount(numbers, terms.ravel().astype(float), minlength=most)
+            sums[1:] += sums[0]
+            return sums
 
-        theirs.append(central_gradient(loss, a, central_step(a)))
+        theirs.append(central_gradient(losses, a, central_step(a), groups))
     how = "(f(x + h) - f(x - h)) / 2h"
     bound = problem.bounds.central
     return gradient_checks(problem, "central differences", how, theirs, bound=bound)

@@ -163,6 +163,14 @@ def above_zero(forward: Callable, count: int, varied: tuple[str, ...]) -> dict[s
     return {name: found[name] for name in varied if found[name] > 0}
 
 
+class Steps(NamedTuple):
+    """What complex steps find, for one argument."""
+
+    gradient: np.ndarray
+    terms: np.ndarray  # for each entry the sum of the absolute terms of its gradient
+    reached: dict[bytes, list[int]]  # which outputs are moved, as bits: the entries that do so
+
+
 @dataclass(frozen=True)
 class Problem:
     """A layer with everything the witnesses need, computed once."""
@@ -310,29 +318,31 @@ class Problem:
         return gradients
 
     @cached_property
-    def steps(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For each argument: its gradient by complex step, and the sum of absolute terms; by
-        central differences where forward takes real numbers only."""
+    def steps(self) -> list[Steps]:
+        """What complex steps find; central differences where forward takes real numbers only."""
         step = self._difference if self.lacks_complex else self._step
         return [step(index) for index in range(len(self.args))]
 
-    def _difference(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+    def _difference(self, index: int) -> Steps:
         gradient, terms = np.empty((2, *self.args[index].shape))
         before, after = self.args[:index], self.args[index + 1 :]
         loss = lambda a: self.forward(*before, a, *after)[0]  # noqa: E731
         for entry, column in central_columns(loss, self.args[index]):
             gradient[entry], terms[entry] = (column * self.dy).sum(), np.abs(column * self.dy).sum()
-        return gradient, terms
+        every = np.packbits(np.ones(self.y.size, bool)).tobytes()  # which are reached is not known
+        return Steps(gradient, terms, {every: [*range(gradient.size)]})
 
-    def _step(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        gradient, terms = np.empty((2, *self.args[index].shape))
+    def _step(self, index: int) -> Steps:
+        gradient, terms = (np.empty(self.args[index].shape) for _ in range(2))
         args = [a.astype(complex) for a in self.args]  # a compiled forward may take no mixture
-        for entry in np.ndindex(gradient.shape):
+        reached: dict[bytes, list[int]] = {}
+        for place, entry in enumerate(np.ndindex(gradient.shape)):
             args[index][entry] += TINY * 1j
             column = self.forward(*args)[0].imag / TINY * self.dy
             args[index][entry] -= TINY * 1j
             gradient[entry], terms[entry] = column.sum(), np.abs(column).sum()
-        return gradient, terms
+            reached.setdefault(np.packbits(column != 0).tobytes(), []).append(place)
+        return Steps(gradient, terms, reached)
 
     @cached_property
     def scales(self) -> list[float]:
@@ -342,6 +352,6 @@ class Problem:
         """
         reach = float(np.max(np.abs(self.dy)) * (np.std(self.y) or np.max(np.abs(self.y)) or 1.0))
         return [
-            max(float(np.max(terms)), reach / spread(a))
-            for a, (_, terms) in zip(self.args, self.steps, strict=True)
+            max(float(np.max(steps.terms)), reach / spread(a))
+            for a, steps in zip(self.args, self.steps, strict=True)
         ]

@@ -1,0 +1,130 @@
+"""Entries that reach different outputs move at once, and nothing that moves is overlooked."""
+
+import tracemalloc
+from functools import partial
+
+import numpy as np
+import pytest
+from cases import batch_norm_args
+
+from normlib import batch_norm, batch_norm_backward, verify
+from normlib.evidence import CASES
+from normlib.verify import numeric
+
+ARGS = batch_norm_args((6, 3), np.random.default_rng(0))
+
+
+def problem(forward, backward, args=ARGS) -> verify.Problem:
+    return verify.Problem(forward, backward, args, np.random.default_rng(1))
+
+
+def red(forward, backward=batch_norm_backward, args=ARGS) -> set[str]:
+    """The arguments of which the central differences say that they are wrong."""
+    checks = numeric.central_differences(problem(forward, backward, args))
+    return {check.argument for check in checks if check.failure}
+
+
+def test_the_calls_are_as_many_as_the_values_of_a_slice_not_of_the_array():
+    calls = []
+
+    def counted(x, gamma, beta):
+        calls.append({a.dtype for a in (x, gamma, beta)} == {np.dtype(float)})
+        return batch_norm(x, gamma, beta)
+
+    assert red(counted) == set()
+    # a channel has 6 values; gammas move together, and so do betas; two more for y and its cache,
+    # and two for the slope that the complex step is compared with
+    assert sum(calls) == 2 * (6 + 1 + 1) + 2 + 2
+
+
+def one_by_one(asked: verify.Problem, index: int) -> np.ndarray:
+    a, h = asked.args[index], numeric.central_step(asked.args[index])
+    gradient = np.empty(a.shape)
+    for entry in np.ndindex(a.shape):
+        up, down = a.copy(), a.copy()
+        up[entry] += h
+        down[entry] -= h
+        above, below = (
+            asked.forward(*asked.args[:index], b, *asked.args[index + 1 :])[0] for b in (up, down)
+        )
+        gradient[entry] = ((above - below) * asked.dy).sum() / (up[entry] - down[entry])
+    return gradient
+
+
+def alone(case) -> bool:
+    """Whether its entries share a part of what they reach: the first features reach all."""
+    return case.name == "partial_rms_norm"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_moved_together_the_entries_have_the_gradient_that_each_has_alone(case, monkeypatch):
+    forward, args = case.drawn(case.examples[0], np.random.default_rng(2))
+    asked, found = problem(forward, case.backward, args), []
+    monkeypatch.setattr(numeric, "gradient_checks", lambda *given, **_: found.extend(given[3]))
+    numeric.central_differences(asked)
+    for index, (gradient, scale) in enumerate(zip(found, asked.scales, strict=True)):
+        distance = np.abs(gradient - one_by_one(asked, index)).max()
+        assert distance < 1e-2 * numeric.CENTRAL * scale
+    groups, _ = numeric.together(asked.steps[0].reached, asked.y.size)
+    assert (len(groups) == args[0].size) is (alone(case) or case.name == "spectral_norm")
+
+
+# What a forward does to real numbers only, the complex step has not seen.
+
+
+def leaking(x, gamma, beta, *, target, source):
+    y, cache = batch_norm(x, gamma, beta)
+    if y.dtype == float:
+        y = y.copy()
+        y[:, target] += 1e-3 * source(x, gamma, beta)
+    return y, cache
+
+
+@pytest.mark.parametrize("target", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("argument", "source"),
+    [
+        ("dx", lambda x, gamma, beta: x[:, 1]),
+        ("dgamma", lambda x, gamma, beta: gamma[1]),
+        ("dbeta", lambda x, gamma, beta: beta[1]),
+    ],
+)
+def test_a_way_from_one_channel_to_another_is_red_although_no_complex_step_took_it(
+    target, argument, source
+):
+    assert argument in red(partial(leaking, target=target, source=source))
+
+
+def masked(x, *, leak):
+    """The last column of y does not depend on x, unless it leaks."""
+    y = x * np.array([1.0, 2.0, 0.0])
+    if leak and y.dtype == float:
+        y[:, 2] += x[:, 0]
+    return y, None
+
+
+def masked_backward(dy, cache):
+    return dy * np.array([1.0, 2.0, 0.0])
+
+
+def test_an_output_that_nothing_seemed_to_reach_must_not_move():
+    assert red(partial(masked, leak=False), masked_backward, ARGS[:1]) == set()
+    assert red(partial(masked, leak=True), masked_backward, ARGS[:1]) == {"dx"}
+
+
+@pytest.mark.parametrize("shape", [(8, 64), (64, 8)])
+def test_the_memory_stays_far_below_that_of_the_jacobian(shape):
+    args = batch_norm_args(shape, np.random.default_rng(3))
+    tracemalloc.start()
+    assert red(batch_norm, args=args) == set()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < args[0].nbytes * args[0].size / 10
+
+
+def test_a_single_number_may_be_an_argument():
+    forward = lambda x, a: (x * a, (x, a))  # noqa: E731
+    backward = lambda dy, cache: (dy * cache[1], np.asarray((dy * cache[0]).sum()))  # noqa: E731
+    assert red(forward, backward, (ARGS[0], np.array(3.0))) == set()
+    wrong = lambda dy, cache: (dy * cache[1], np.asarray(dy.sum()))  # noqa: E731
+    assert red(forward, wrong, (ARGS[0], np.array(3.0))) == {"da"}
