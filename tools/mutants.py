@@ -46,7 +46,7 @@ SEED, DRAWN = 15, 200
 PARTS = {  # the test files that try a part, the likeliest first
     "layers": ("layers", "bad_input", "family", "properties"),
     "verify": ("verify", "bad_input", "calibration", "family", "planted", "experiments"),
-    "claims": ("ledger", "claim_links", "titles", "batch_norm_claims", "trials", "rests"),
+    "claims": ("ledger", "trials", "pages", "claim_links"),
 }
 OPTIONS = "-x -q --tb=no -o addopts= -p no:cacheprovider -p no:nbval -p no:xdist"
 # a warning would tell of what was imported before
