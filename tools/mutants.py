@@ -51,8 +51,8 @@ PARTS = {  # the test files that try a part, the likeliest first
 OPTIONS = "-x -q --tb=no -o addopts= -p no:cacheprovider -p no:nbval -p no:xdist"
 # a warning would tell of what was imported before
 QUIET = [*OPTIONS.split(), "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-CPU_SECONDS = 120
-MEMORY = 12 << 30
+CPU_SECONDS = 60
+MEMORY = 8 << 30
 
 
 class Mutant(NamedTuple):
@@ -220,7 +220,7 @@ def give_code(path: Path, name: str) -> None:
 
 
 def limited() -> None:
-    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY)):
+    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_DATA, MEMORY)):
         resource.setrlimit(limit, (most, most))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
