@@ -173,6 +173,14 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
+def test_a_decision_shows_what_a_second_reader_objected_and_nothing_where_none_did():
+    claim = next(iter(ledger.register().claims.values()))
+    claim = claim._replace(objection="Not so < here.", answer="Yes.")
+    shown = decision.Decision(claim)._repr_html_()
+    assert "Objection: Not so &lt; here." in shown and "Answer: Yes." in shown
+    assert "second reader" not in decision.Decision(claim._replace(objection=""))._repr_html_()
+
+
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
     (one, first), (other, second), *rest = DECIDING[name].items()
@@ -232,6 +240,7 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
         (document(ENTRY[HOLDS], at="{ lines = [] }"), "fill in lines"),
         (document(ENTRY[HOLDS], at="{ lines = [1, 2] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[2, 1]] }"), "the first and the last line"),
+        (document(ENTRY[HOLDS], at="{ lines = [[3]] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[0, 1]] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[9, 9], [1, 2]] }"), "from the top"),
         (document(ENTRY[HOLDS], at='{ lines = [[1, 1]], scope = "may" }'), "one by one"),
@@ -246,6 +255,22 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
 def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text, message):
     with pytest.raises(ValueError, match=r"normlib/claims/register/\w+\.toml.*" + message):
         ledger.read({"000": text})
+
+
+def test_an_entry_begins_with_the_place_in_its_own_source():
+    with pytest.raises(ValueError, match=r"expected at\.001 first"):
+        ledger.read({"001": document(ENTRY[HOLDS], number="001-01")})
+
+
+def test_one_line_and_more_are_told_apart():
+    said = [str(Lines(parts)) for parts in (((3, 3),), ((3, 5),), ((3, 3), (7, 9)))]
+    assert said == ["line 3", "lines 3-5", "lines 3, 7-9"]
+
+
+def test_a_row_says_what_kind_of_test_decided_and_of_an_open_claim_nothing():
+    whole = whole_ledger()
+    for claim in whole.claims.values():
+        assert whole.cited(claim).endswith(f"decided by {claim.evidence}") is bool(claim.evidence)
 
 
 @pytest.mark.parametrize(
