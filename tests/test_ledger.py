@@ -173,12 +173,14 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
-def test_a_decision_shows_what_a_second_reader_objected_and_nothing_where_none_did():
+def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_there_is_one():
     claim = next(iter(ledger.register().claims.values()))
-    claim = claim._replace(objection="Not so < here.", answer="Yes.")
+    claim = claim._replace(objection="Not so < here.", answer="Yes.", remark="Only < here.")
     shown = decision.Decision(claim)._repr_html_()
     assert "Objection: Not so &lt; here." in shown and "Answer: Yes." in shown
-    assert "second reader" not in decision.Decision(claim._replace(objection=""))._repr_html_()
+    assert "<br>Only &lt; here." in shown
+    bare = decision.Decision(claim._replace(objection="", remark=""))._repr_html_()
+    assert "second reader" not in bare and "<br>" not in bare
 
 
 @pytest.mark.parametrize("name", DECIDING)
