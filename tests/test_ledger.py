@@ -173,6 +173,17 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
+def test_a_judgement_answers_for_an_interval_only_if_it_says_the_same_of_both_ends():
+    within = Interval(-1.0, 0.5, 2.0)
+    for holds, said in (
+        (positive, None),
+        (lambda x: x < 1, None),
+        (lambda x: x < 3, True),
+        (lambda x: x > 3, False),
+    ):
+        assert decision.answer(holds, "given", within) is said
+
+
 def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_there_is_one():
     claim = next(iter(ledger.register().claims.values()))
     claim = claim._replace(objection="Not so < here.", answer="Yes.", remark="Only < here.")
@@ -246,6 +257,8 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
         (document(ENTRY[HOLDS], at="{ lines = [[0, 1]] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[9, 9], [1, 2]] }"), "from the top"),
         (document(ENTRY[HOLDS], at='{ lines = [[1, 1]], scope = "may" }'), "one by one"),
+        (document(ENTRY[HOLDS], at="{ lines = [[1, 1]], scope = [3] }"), "one by one"),
+        (document(ENTRY[HOLDS], at='{ lines = [[1, 1]], scope = [""] }'), "one by one"),
         (document(slips=[SLIP, SLIP]), "expected one entry slip-000-1, got 2"),
         (document(slips=[SLIP.replace("right", "write")]), "slip slip-000-1: .*add right"),
         (document(slips=[SLIP]).replace("slip-000-1", "000-1"), "expected id = .slip-000-"),
