@@ -46,7 +46,7 @@ SEED, DRAWN = 15, 200
 PARTS = {  # the test files that try a part, the likeliest first
     "layers": ("layers", "bad_input", "family", "properties"),
     "verify": ("verify", "bad_input", "calibration", "family", "planted", "experiments"),
-    "claims": ("ledger", "trials", "pages", "claim_links"),
+    "claims": ("ledger", "trials", "pages"),
 }
 OPTIONS = "-x -q --tb=no -o addopts= -p no:cacheprovider -p no:nbval -p no:xdist"
 # a warning would tell of what was imported before
