@@ -100,6 +100,7 @@ NUMBER = [
 VARIANCE = [
     (-VAR, ["must not be negative", f"{-VAR.max():.3g}", "swapped"]),
     (-VAR.astype(np.float32), ["must not be negative"]),
+    (-1e-3 * VAR, ["must not be negative"]),
 ]
 AXES = [
     ((), ["at least one axis", "(4, 3)", "got ()"]),

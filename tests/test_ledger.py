@@ -173,6 +173,27 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
+def test_a_judgement_answers_for_an_interval_only_if_it_says_the_same_of_both_ends():
+    within = Interval(-1.0, 0.5, 2.0)
+    for holds, said in (
+        (positive, None),
+        (lambda x: x < 1, None),
+        (lambda x: x < 3, True),
+        (lambda x: x > 3, False),
+    ):
+        assert decision.answer(holds, "given", within) is said
+
+
+def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_there_is_one():
+    claim = next(iter(ledger.register().claims.values()))
+    claim = claim._replace(objection="Not so < here.", answer="Yes.", remark="Only < here.")
+    shown = decision.Decision(claim)._repr_html_()
+    assert "Objection: Not so &lt; here." in shown and "Answer: Yes." in shown
+    assert "<br>Only &lt; here." in shown
+    bare = decision.Decision(claim._replace(objection="", remark=""))._repr_html_()
+    assert "second reader" not in bare and "<br>" not in bare
+
+
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
     (one, first), (other, second), *rest = DECIDING[name].items()
@@ -232,9 +253,12 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
         (document(ENTRY[HOLDS], at="{ lines = [] }"), "fill in lines"),
         (document(ENTRY[HOLDS], at="{ lines = [1, 2] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[2, 1]] }"), "the first and the last line"),
+        (document(ENTRY[HOLDS], at="{ lines = [[3]] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[0, 1]] }"), "the first and the last line"),
         (document(ENTRY[HOLDS], at="{ lines = [[9, 9], [1, 2]] }"), "from the top"),
         (document(ENTRY[HOLDS], at='{ lines = [[1, 1]], scope = "may" }'), "one by one"),
+        (document(ENTRY[HOLDS], at="{ lines = [[1, 1]], scope = [3] }"), "one by one"),
+        (document(ENTRY[HOLDS], at='{ lines = [[1, 1]], scope = [""] }'), "one by one"),
         (document(slips=[SLIP, SLIP]), "expected one entry slip-000-1, got 2"),
         (document(slips=[SLIP.replace("right", "write")]), "slip slip-000-1: .*add right"),
         (document(slips=[SLIP]).replace("slip-000-1", "000-1"), "expected id = .slip-000-"),
@@ -246,6 +270,22 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
 def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text, message):
     with pytest.raises(ValueError, match=r"normlib/claims/register/\w+\.toml.*" + message):
         ledger.read({"000": text})
+
+
+def test_an_entry_begins_with_the_place_in_its_own_source():
+    with pytest.raises(ValueError, match=r"expected at\.001 first"):
+        ledger.read({"001": document(ENTRY[HOLDS], number="001-01")})
+
+
+def test_one_line_and_more_are_told_apart():
+    said = [str(Lines(parts)) for parts in (((3, 3),), ((3, 5),), ((3, 3), (7, 9)))]
+    assert said == ["line 3", "lines 3-5", "lines 3, 7-9"]
+
+
+def test_a_row_says_what_kind_of_test_decided_and_of_an_open_claim_nothing():
+    whole = whole_ledger()
+    for claim in whole.claims.values():
+        assert whole.cited(claim).endswith(f"decided by {claim.evidence}") is bool(claim.evidence)
 
 
 @pytest.mark.parametrize(

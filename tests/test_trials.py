@@ -41,6 +41,13 @@ def test_an_interval_holds_the_mean_of_normal_effects_in_95_of_100_draws():
     assert abs(share - 0.95) < 3 * np.sqrt(0.95 * 0.05 / 2000)
 
 
+def test_an_interval_of_two_and_of_three_effects_has_the_ends_found_by_hand():
+    # the tables of Student's t at 0.975: 12.706 with one degree of freedom, 4.303 with two
+    for effects, half in (([1.0, 3.0], 12.706), ([1.0, 2.0, 3.0], 4.303 / np.sqrt(3))):
+        low, mean, high = interval(effects)
+        assert mean == 2 and np.allclose((low, high), (2 - half, 2 + half), atol=1e-3)
+
+
 @pytest.mark.parametrize("effects", [[1.0], [1.0, np.nan], [1.0, np.inf], [[1.0, 2.0]], 1.0])
 def test_an_interval_of_what_are_not_effects_of_seeds_is_refused(effects):
     with pytest.raises(ValueError, match="a finite effect for each of two seeds"):

@@ -3,7 +3,7 @@ make mutants. Some minutes the first time for its environment, then a second for
 
 All mutants of the layers are tried, and of the other parts a sample that a fixed seed draws. What
 is inside a message is left out. A mutant that no test notices must stand in tools/mutants.toml with
-the reason why it computes the same. The totals go to chapters/data/mutants.json.
+the reason why it computes the same. The totals go to normlib/data/mutants.json.
 
 One pytest collects the tests in a copy of the project and forks for each mutant. The child writes
 the mutant into the copy, where `inspect.getsource` finds it, from which errors are planted; gives
@@ -46,13 +46,13 @@ SEED, DRAWN = 15, 200
 PARTS = {  # the test files that try a part, the likeliest first
     "layers": ("layers", "bad_input", "family", "properties"),
     "verify": ("verify", "bad_input", "calibration", "family", "planted", "experiments"),
-    "claims": ("ledger", "claim_links", "titles", "batch_norm_claims", "trials", "rests"),
+    "claims": ("ledger", "trials", "pages"),
 }
 OPTIONS = "-x -q --tb=no -o addopts= -p no:cacheprovider -p no:nbval -p no:xdist"
 # a warning would tell of what was imported before
 QUIET = [*OPTIONS.split(), "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-CPU_SECONDS = 120
-MEMORY = 12 << 30
+CPU_SECONDS = 60
+MEMORY = 8 << 30
 
 
 class Mutant(NamedTuple):
@@ -220,7 +220,7 @@ def give_code(path: Path, name: str) -> None:
 
 
 def limited() -> None:
-    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY)):
+    for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_DATA, MEMORY)):
         resource.setrlimit(limit, (most, most))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
