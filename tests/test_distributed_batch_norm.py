@@ -140,6 +140,10 @@ def test_what_is_sent_depends_on_the_channels_alone(channels):
             }
 
 
+def test_torchs_own_layer_refuses_a_cpu():
+    assert all("expected input tensor to be on" in said for said in launch(over.torchs_own, 2))
+
+
 # Training.
 
 STEPS = 20

@@ -56,10 +56,14 @@ def batch_norm(
     check_tensors(x, gamma=gamma, beta=beta)
     check_eps(eps)
     parts = gathered(packed(moments(x)), FORWARD, group)
-    return normalized(x, gamma, beta, merged([*map(unpacked, parts)]), eps, group)
+    whole = merged([*map(unpacked, parts)])
+    return normalized(x, gamma, beta, whole, eps, group)
 
 
-def batch_norm_backward(dy: Tensor, cache: BatchNormCache) -> tuple[Tensor, Tensor, Tensor]:
+def batch_norm_backward(
+    dy: Tensor,
+    cache: BatchNormCache,
+) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients dx, dgamma, dbeta of the sum of all workers' losses.
 
     dbeta = sum(dy),   dgamma = sum(dy · xhat),
@@ -117,12 +121,13 @@ def merged(parts: Sequence[Moments]) -> Moments:
     parts = [part for part in parts if part.count]
     if not parts:
         raise ValueError(
-            "x must have at least one value on one of the workers, but it is empty on all; leave "
-            "empty batches out"
+            "x must have at least one value on one of the workers, but it is "
+            "empty on all; leave empty batches out"
         )
     count = sum(part.count for part in parts)
     first = parts[0].mean
-    mean = first + sum(part.count * (part.mean - first) for part in parts) / count
+    offset = sum(part.count * (part.mean - first) for part in parts) / count
+    mean = first + offset
     inside = sum(part.m2 for part in parts)
     between = sum(part.count * (part.mean - mean) ** 2 for part in parts)
     return Moments(count, mean, inside + between)
@@ -149,7 +154,8 @@ def gradient(dy: Array, cache: BatchNormCache, total: tuple[Array, Array]) -> Ar
     """dx of a part, from the two sums over all of them."""
     count = cache.moments.count
     mean_dy, mean_along = (like(dy, per_channel(s, dy) / count) for s in total)
-    return per_channel(cache.gamma, dy) * cache.rstd * (dy - mean_dy - cache.xhat * mean_along)
+    bracket = dy - mean_dy - cache.xhat * mean_along
+    return per_channel(cache.gamma, dy) * cache.rstd * bracket
 
 
 # What is sent.

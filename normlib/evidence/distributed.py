@@ -49,8 +49,8 @@ PLANTS: tuple[Plant, ...] = (
     plant(
         "means averaged without their counts",
         "merged",
-        "first + sum(part.count * (part.mean - first) for part in parts) / count",
-        "sum(part.mean for part in parts) / len(parts)",
+        "mean = first + offset",
+        "mean = sum(part.mean for part in parts) / len(parts)",
     ),
     plant(
         "between the means, without counts",

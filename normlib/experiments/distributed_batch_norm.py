@@ -3,7 +3,9 @@ What runs in a worker takes its rank first, as `launch` calls it."""
 
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,6 +156,15 @@ def exchanges(rank: int, channels: int, rows: int) -> dict[str, list[tuple[str, 
     return found
 
 
+def torchs_own(rank: int) -> str:
+    """What PyTorch's layer says of tensors on a CPU."""
+    try:
+        nn.SyncBatchNorm(CHANNELS)(torch.randn(4, CHANNELS))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 # Digits, learned by several workers.
 
 
@@ -238,19 +249,37 @@ def by_torch(
     return descend(rank, net, digits, sizes, steps, lambda net: None)
 
 
+# How long an exchange takes.
+
+
+def timed(rank: int, numbers: int, repeats: int) -> dict[str, list[float]]:
+    """Seconds of each of the two exchanges, of so many numbers a worker."""
+    values = torch.ones(numbers, dtype=torch.float64)
+    found: dict[str, list[float]] = {"gather": [], "sum": []}
+    for _ in range(repeats):
+        for name, exchange in (("gather", engine.gathered), ("sum", engine.summed)):
+            dist.barrier()
+            begun = time.perf_counter()
+            exchange(values, name, None)
+            found[name].append(time.perf_counter() - begun)
+    return found
+
+
 # Faults.
 
 FAULTS = "killed", "stopped", "fails"
 CALLS = "batch_norm", "batch_norm_backward"
 
 
-def faulty(rank: int, fault: str, call: str) -> None:
-    """Two steps of one layer; in the second one rank 1 has this fault in this call."""
+def faulty(rank: int, fault: str, call: str, moment: str = os.devnull) -> None:
+    """Two steps of one layer; in the second one rank 1 has this fault in this call. When that was
+    is written to a file."""
     norm, calls = distributed.BatchNorm(CHANNELS), []
 
     def strike(now: str) -> None:
         calls.append(now)
         if rank == 1 and len(calls) > 2 and now.startswith(f"{call} of"):
+            Path(moment).write_text(str(time.time()), encoding="utf-8")
             if fault == "fails":
                 raise RuntimeError("out of memory, say")
             os.kill(os.getpid(), signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
