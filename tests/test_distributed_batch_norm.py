@@ -97,11 +97,12 @@ def known():
     return evidence.batch_norm() | {"rng": np.random.default_rng(1), "plants": ()}
 
 
-@pytest.mark.parametrize("shape", [(7, 3), (5, 2, 2, 1)])
-def test_every_witness_confirms_what_the_workers_compute(shape):
+def test_the_witnesses_confirm_images_too():
+    """Matrices, and the witnesses on symbols, are on the page."""
     pair = parts.over_parts, parts.over_parts_backward
-    verdict = verify.backward(*pair, arguments(shape), **known())
-    assert not verdict.not_run
+    cheap = known() | {"shapes": (), "derivation": None}
+    verdict = verify.backward(*pair, arguments((5, 2, 2, 1)), **cheap)
+    assert {name for name, _ in verdict.not_run} == {"exact", "general size"}
 
 
 def test_each_planted_error_is_caught_by_a_witness():
