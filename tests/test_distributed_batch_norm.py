@@ -147,7 +147,7 @@ def test_torchs_own_layer_refuses_a_cpu():
 
 # Training.
 
-STEPS = 20
+STEPS = 12
 
 
 SPLIT = data.digits(np.random.default_rng(0))
