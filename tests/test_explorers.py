@@ -16,7 +16,7 @@ from project import NOTEBOOKS, ROOT
 
 SAYS = {name: importlib.import_module(f"explorer_{name.replace('-', '_')}") for name in NAMES}
 ERRORS = [(name, error) for name in NAMES for error in SAYS[name].PLANTED]
-PEERS = ROOT / "chapters" / "data" / "peers.json"
+PEERS = ROOT / "normlib" / "data" / "peers.json"
 WIDE, PHONE = 1280, 360
 
 

@@ -9,10 +9,11 @@ from project import ROOT
 MAY_IMPORT = {
     "layers": {"layers"},
     "verify": {"verify", "html"},
-    "evidence": {"evidence", "verify", "layers"},
+    "distributed": {"distributed", "layers"},
+    "evidence": {"evidence", "verify", "distributed", "layers"},
     "claims": {"claims", "html"},
     "book": {"book", "evidence", "verify", "layers", "html"},
-    "experiments": {"experiments", "evidence", "verify", "layers"},
+    "experiments": {"experiments", "evidence", "verify", "distributed", "layers"},
 }
 NUMPY_ALONE = {"numpy"}  # beside the standard library, for the layers
 
@@ -65,6 +66,7 @@ def test_the_layers_need_numpy_alone():
         ("verify", "from normlib import batch_norm"),
         ("verify", "def late():\n    from normlib import evidence"),
         ("layers", "import normlib.verify"),
+        ("layers", "from normlib.distributed import launch"),
         ("evidence", "from normlib.experiments import data"),
         ("claims", "from normlib.book import Source"),
     ],

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from cases import batch_norm_args, inference_args
 
@@ -22,7 +23,7 @@ from normlib import (
     standardize_backward,
     verify,
 )
-from normlib.verify import autograd, numeric
+from normlib.verify import autograd, numeric, symbolic
 from normlib.verify.run import WITNESSES, calls
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
@@ -433,3 +434,12 @@ def test_the_arguments_are_left_as_they_were():
     verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
     for a, b in zip(ARGS, copies, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_roots_of_multiples_of_each_other_are_recognized_and_no_others():
+    a, b = sp.symbols("a b", positive=True)
+    whole, merged = sp.sqrt(27 * a + 6 * b), sp.sqrt(3) * sp.sqrt(9 * a + 2 * b)
+    assert symbolic.is_zero(1 / whole - 1 / merged)
+    assert not symbolic.is_zero(
+        whole - sp.sqrt(3) * sp.sqrt(9 * a + 2 * b + sp.Rational(1, 10**30))
+    )

@@ -39,7 +39,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "mutants.txt", ROOT / "_build" / "mutants"
-LISTED, TARGET = ROOT / "tools" / "mutants.toml", ROOT / "chapters" / "data" / "mutants.json"
+LISTED, TARGET = ROOT / "tools" / "mutants.toml", ROOT / "normlib" / "data" / "mutants.json"
 LEFT_OUT = ("_build", ".git", ".venv", ".hypothesis", "__pycache__", ".ipynb_checkpoints")
 
 SEED, DRAWN = 15, 200

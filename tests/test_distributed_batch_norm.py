@@ -1,0 +1,248 @@
+"""Batch normalization over processes is batch normalization, however the batch is cut."""
+
+import inspect
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import workers
+from project import ROOT
+from twins import twin
+
+from normlib import distributed, evidence, layers, verify
+from normlib.distributed import batch, launch
+from normlib.evidence import distributed as parts
+from normlib.experiments import data, training
+from normlib.experiments import distributed_batch_norm as over
+
+ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
+ONES = torch.ones(3)
+
+
+@pytest.fixture(scope="module", params=over.CASES)
+def found(request):
+    """The worst errors of every case, with so many processes; one start for all of them."""
+    cases = over.CASES[request.param]
+    return cases, over.worst(launch(over.compared, request.param, cases))
+
+
+def test_forward_and_backward_are_those_of_one_process(found):
+    """To 1e-12 in float64; in float32, at a mean of 1e4, to 16 roundings of the largest term."""
+    cases, errors = found
+    assert len(errors) == len(cases) and {*errors[0]} == {"y", "dx", "dgamma", "dbeta"}
+    for case, by_name in zip(cases, errors, strict=True):
+        bound = 1e-12 if case.dtype == "float64" else 16 * ROUNDOFF[case.dtype]
+        assert max(by_name.values()) <= bound, (case, by_name)
+
+
+def test_a_count_of_one_worker_in_place_of_all_is_seen_where_parts_differ():
+    cases = over.CASES[2]
+    errors = over.worst(launch(workers.compared_with_wrong_counts, 2, cases))
+    for case, by_name in zip(cases, errors, strict=True):
+        assert (by_name["dx"] > 1e-3) == (len({*case.sizes}) > 1), (case, by_name)
+        assert max(by_name[name] for name in ("y", "dgamma", "dbeta")) < 1e-6
+
+
+def float32_error(moments):
+    """Of the mean of float32 numbers near 1e4, in units of their deviation."""
+    x = (1e4 + torch.randn(1000, 3, generator=torch.Generator().manual_seed(0))).float()
+    exact = x.double().mean(0)
+    return float((moments(x).mean - exact).abs().max() / x.double().std(0).max())
+
+
+def test_a_mean_far_from_zero_keeps_its_digits():
+    assert float32_error(batch.moments) < 1000 * ROUNDOFF["float32"] / 100
+    narrow = twin(batch.moments, "(wide(first_of(x)) + wide(shift))", "(first_of(x) + shift)")
+    assert float32_error(narrow) > 1e4 * ROUNDOFF["float32"] / 10
+
+
+def test_the_module_is_torchs_in_training_and_evaluation():
+    by_form = [found for ranks in launch(workers.modules, 4) for found in ranks]
+    assert len(by_form) == 8  # four workers, matrices and images
+    for differences, state in by_form:
+        assert max(differences) < 1e-12 and len(differences) == 10
+        assert all(ours == theirs for ours, theirs in state) and len(state) == 5
+
+
+@pytest.mark.parametrize("momentum", [0.3, None])
+def test_running_statistics_are_torchs(momentum):
+    for differences in launch(workers.running, 4, momentum):
+        assert {*differences} == {"running_mean", "running_var", "num_batches_tracked"}
+        assert max(differences.values()) < 1e-12
+
+
+def test_a_group_normalizes_by_itself():
+    assert max(launch(workers.in_pairs, 4)) < 1e-12
+
+
+def test_a_batch_that_has_no_variance_is_refused_on_all_workers_and_nothing_is_stored():
+    for said, same in launch(workers.empty_everywhere, 2):
+        empty, single = said
+        assert "empty on all" in empty and "at least 2 values" in single and same
+
+
+# Witnesses, with all workers in one process.
+
+
+def arguments(shape=(7, 3)):
+    rng = np.random.default_rng(0)
+    channels = shape[1]
+    return rng.standard_normal(shape), rng.uniform(0.5, 2, channels), rng.standard_normal(channels)
+
+
+def known():
+    return evidence.batch_norm() | {"rng": np.random.default_rng(1), "plants": ()}
+
+
+def test_the_witnesses_confirm_images_too():
+    """Matrices, and the witnesses on symbols, are on the page."""
+    pair = parts.over_parts, parts.over_parts_backward
+    cheap = known() | {"shapes": (), "derivation": None}
+    verdict = verify.backward(*pair, arguments((5, 2, 2, 1)), **cheap)
+    assert {name for name, _ in verdict.not_run} == {"exact", "general size"}
+
+
+def test_each_planted_error_is_caught_by_a_witness():
+    pair = parts.over_parts, parts.over_parts_backward
+    cheap = known() | {"shapes": (), "derivation": None, "plants": parts.PLANTS}
+    table = verify.falsify(*pair, arguments(), **cheap)
+    assert len(table.errors) == len(parts.PLANTS) + 4 == 12 and not table.without_effect
+    assert table.caught.any(axis=1).all()
+
+
+def equal_parts(x):
+    return [x[:2], x[2:4], x[4:6], x[6:8]]
+
+
+def test_equal_parts_hide_a_wrong_count(monkeypatch):
+    monkeypatch.setattr(parts, "parts_of", equal_parts)
+    cheap = known() | {"shapes": (), "derivation": None, "plants": parts.PLANTS}
+    table = verify.falsify(parts.over_parts, parts.over_parts_backward, arguments((8, 3)), **cheap)
+    assert table.without_effect == ["own count times the workers in dx"]
+    escaped = [e for e, row in zip(table.errors, table.caught, strict=True) if not row.any()]
+    assert escaped == ["means averaged without their counts"]  # equal up to rounding
+
+
+# What is sent.
+
+
+@pytest.mark.parametrize("channels", [3, 256])
+def test_what_is_sent_depends_on_the_channels_alone(channels):
+    for rows in (2, 50):
+        for sent in launch(over.exchanges, 2, channels, rows):
+            assert sent == {
+                "batch norm, forward": [("allgather", 2 * channels + 1)],
+                "batch norm, backward": [("allreduce", 2 * channels)],
+                "layer norm, forward": [],
+                "layer norm, backward": [],
+            }
+
+
+def test_torchs_own_layer_refuses_a_cpu():
+    assert all("expected input tensor to be on" in said for said in launch(over.torchs_own, 2))
+
+
+# Training.
+
+STEPS = 12
+
+
+SPLIT = data.digits(np.random.default_rng(0))
+DIGITS = SPLIT.x_train, SPLIT.labels_train
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The losses of one process, with PyTorch's own layer, and the net."""
+    net = over.network(merged=False)
+    return np.array(training.train_torch(net, *DIGITS, over.order(STEPS), rate=over.RATE)), net
+
+
+def gap(runs, alone):
+    return np.abs(np.array(runs[0].losses) / alone[0] - 1).max()
+
+
+def test_four_workers_learn_as_one_does(alone):
+    runs = launch(over.learn, 4, DIGITS, (30, 1, 0, 33), STEPS)
+    assert len(runs[0].losses) == STEPS and gap(runs, alone) < 1e-9
+    for run in runs:
+        assert np.allclose(run.variances, alone[1][1].running_var.numpy(), rtol=1e-9)
+
+
+def test_with_statistics_of_their_own_they_learn_something_else(alone):
+    runs = launch(partial(over.learn, merged=False), 4, DIGITS, (16, 16, 16, 16), STEPS)
+    assert gap(runs, alone) > 0.01
+    assert np.ptp([run.variances for run in runs], axis=0).max() > 1e-3
+
+
+def test_torchs_own_wrapper_treats_the_layer_as_any_other(alone):
+    assert gap(launch(over.by_torch, 2, DIGITS, (44, 20), STEPS), alone) < 1e-9
+
+
+# Bad input.
+
+PAIR = ONES, ONES
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((4, 3)), *PAIR), "x must be a torch tensor"),
+        ((torch.ones(4, 3).long(), *PAIR), "of float32 or all of float64"),
+        ((torch.ones(4, 3), ONES.double(), ONES), "gamma is of torch.float64"),
+        ((torch.ones(4, 3).half(), ONES.half(), ONES.half()), "try x.float()"),
+        ((torch.ones(4), *PAIR), "must have the shape"),
+        ((torch.ones(4, 2), *PAIR), "gamma must have the shape"),
+        ((torch.ones(4, 3), *PAIR), "has not been initialized"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        distributed.batch_norm(*arguments)
+
+
+def test_a_negative_eps_and_a_foreign_cache_are_refused():
+    with pytest.raises(ValueError, match="eps must lie"):
+        distributed.batch_norm(torch.ones(4, 3), *PAIR, eps=-1)
+    with pytest.raises(ValueError, match="eps must lie"):
+        distributed.BatchNorm(3, eps=-1)
+    with pytest.raises(ValueError, match="cache must be"):
+        distributed.batch_norm_backward(
+            torch.ones(4, 3), layers.batch_norm(torch.ones(4, 3), *PAIR)[1]
+        )
+
+
+def test_docstrings_have_all_their_parts():
+    from normlib.book import entry
+
+    for function in (distributed.batch_norm, distributed.batch_norm_backward):
+        said = entry(function)
+        assert said.shapes and "ValueError" in said.errors and "chapter" in said.source
+    assert entry(distributed.batch_norm).formula == entry(layers.batch_norm).formula
+    assert (
+        entry(distributed.batch_norm_backward).formula == entry(layers.batch_norm_backward).formula
+    )
+
+
+def test_signatures_are_those_that_were_promised():
+    signatures = {
+        f: str(inspect.signature(getattr(distributed, f))) for f in ("batch_norm_backward",)
+    }
+    assert "(dy: torch.Tensor, cache" in signatures["batch_norm_backward"]
+    names = [*inspect.signature(distributed.BatchNorm).parameters]
+    assert names == ["num_features", "eps", "momentum", "group"]
+
+
+WITHOUT_TORCH = (
+    "import sys; sys.modules['torch'] = None; import normlib; import normlib.distributed"
+)
+
+
+def test_without_torch_one_line_says_what_to_install():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, cwd=ROOT
+    )
+    assert "pip install 'normlib[distributed]'" in done.stderr.splitlines()[-1]

@@ -1,0 +1,157 @@
+"""What tests have workers do; a module of its own, without pytest, so that they start quickly."""
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from twins import twin
+
+from normlib import distributed
+from normlib.distributed import batch
+from normlib.experiments import distributed_batch_norm as over
+
+
+def rank_and_group(rank):
+    return rank, dist.get_rank(), dist.get_world_size(), dist.get_backend()
+
+
+def compared_with_wrong_counts(rank, cases):
+    """The shipped pair with a wrong count: a worker's own, times their number."""
+    count = "int(dy.numel() / dy.shape[1]) * torch.distributed.get_world_size()"
+    wrong = twin(batch.gradient, "count = cache.moments.count", f"count = max(1, {count})")
+    shipped, batch.gradient = batch.gradient, wrong
+    try:
+        return over.compared(rank, cases)
+    finally:
+        batch.gradient = shipped
+
+
+PARTS = (3, 0, 2, 4)
+
+
+def modules(rank):
+    return [as_a_module(rank, form) for form in (nn.BatchNorm1d, nn.BatchNorm2d)]
+
+
+def as_a_module(rank, form):
+    """Our module on parts, and PyTorch's on the whole batch, for three steps of training and one of
+    evaluation: outputs, gradients and what a state_dict holds, each with its counterpart."""
+    torch.manual_seed(0)
+    ours, theirs = distributed.BatchNorm(4).double(), form(4).double()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter += torch.randn(4)
+    ours.load_state_dict(theirs.state_dict())
+    pairs, spatial = [], (2, 3) if form is nn.BatchNorm2d else ()
+    for step in range(4):
+        ours.train(step < 3)
+        theirs.train(step < 3)
+        x, dy = torch.randn(2, sum(PARTS), 4, *spatial, dtype=torch.float64)
+        x = (1 + step) * x + 5
+        whole, part = (a.clone().requires_grad_() for a in (x, over.own(rank, PARTS, x)))
+        y, expected = ours(part), theirs(whole)
+        y.backward(over.own(rank, PARTS, dy))
+        expected.backward(dy)
+        pairs += [
+            (a, over.own(rank, PARTS, b)) for a, b in ((y, expected), (part.grad, whole.grad))
+        ]
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        dist.all_reduce(mine.grad)
+        pairs.append((mine.grad, other.grad))
+    theirs.load_state_dict(ours.state_dict(), strict=True)  # fits, and replaces theirs: so compare
+    state = [(a, b) for a, b in zip(ours.state_dict(), theirs.state_dict(), strict=True)]
+    return [float((a - b).detach().abs().max()) if a.numel() else 0.0 for a, b in pairs], state
+
+
+def running(rank, momentum):
+    """The buffers of both after three batches."""
+    torch.manual_seed(0)
+    pair = distributed.BatchNorm(4, momentum=momentum), nn.BatchNorm1d(4, momentum=momentum)
+    for _ in range(3):
+        x = 3 * torch.randn(sum(PARTS), 4, dtype=torch.float64)
+        for norm, part in zip(pair, (over.own(rank, PARTS, x), x), strict=True):
+            norm.double()(part)
+    ours, theirs = (dict(norm.named_buffers()) for norm in pair)
+    return {name: float((ours[name] - theirs[name]).abs().max()) for name in theirs}
+
+
+def in_pairs(rank):
+    """Ranks 0 and 1 normalize one batch, ranks 2 and 3 another."""
+    groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    x = torch.arange(12.0, dtype=torch.float64).reshape(4, 3) ** 2
+    one, zero = torch.ones(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    y, _ = distributed.batch_norm(x[rank : rank + 1], one, zero, group=groups[rank // 2])
+    first = rank // 2 * 2
+    expected = over.layers.batch_norm(x[first : first + 2], one, zero)[0][rank % 2]
+    return float((y[0] - expected).abs().max())
+
+
+def empty_everywhere(rank):
+    """What a batch without any value, and one with a single one, are answered with."""
+    said, norm = [], distributed.BatchNorm(3)
+    before = {name: a.clone() for name, a in norm.state_dict().items()}
+    for count in (0, 1):
+        try:
+            norm(torch.randn(count if rank == 1 else 0, 3))
+        except ValueError as error:
+            said.append(str(error))
+    same = all(torch.equal(a, before[name]) for name, a in norm.state_dict().items())
+    return said, same
+
+
+def left_alone(rank, folder):
+    """Rank 0 calls forward in a group with a time limit; rank 1 does not. What rank 0 is told, and
+    whether its buffers are as they were."""
+    group = dist.new_group([0, 1], timeout=timedelta(seconds=2))
+    norm = distributed.BatchNorm(3, group=group)
+    before = {name: a.clone() for name, a in norm.state_dict().items()}
+    done = Path(folder, "done")
+    if rank == 1:
+        while not done.exists():
+            time.sleep(0.05)
+        return None
+    try:
+        norm(torch.randn(2, 3))
+    except distributed.PeerError as error:
+        same = all(torch.equal(a, before[name]) for name, a in norm.state_dict().items())
+        return str(error), same
+    finally:
+        done.touch()
+
+
+def with_other_channels(rank):
+    distributed.BatchNorm(2 + rank)(torch.randn(4, 2 + rank))
+
+
+def with_integers(rank):
+    x = torch.ones(4, 3)
+    distributed.BatchNorm(3)(x.long() if rank == 1 else x)
+
+
+def leaves_early(rank):
+    norm = distributed.BatchNorm(3)
+    norm(torch.randn(4, 3))
+    if rank == 0:
+        norm(torch.randn(4, 3))
+
+
+def exits(rank):
+    if rank == 1:
+        os._exit(3)
+    distributed.BatchNorm(3)(torch.randn(4, 3))
+
+
+def brings_no_pickle(rank):
+    return lambda: rank
+
+
+def trains_for_ever(rank, folder):
+    Path(folder, f"{rank}.tmp").write_text(str(os.getpid()))
+    Path(folder, f"{rank}.tmp").rename(Path(folder, f"{rank}.pid"))
+    norm = distributed.BatchNorm(3)
+    while True:
+        norm(torch.randn(4, 3)).square().sum().backward()
