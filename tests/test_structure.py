@@ -8,11 +8,12 @@ from project import ROOT
 # What each part may import of the library itself; everything may import what stands to its right.
 MAY_IMPORT = {
     "layers": {"layers"},
+    "fused": {"fused", "layers"},
     "verify": {"verify", "html"},
     "evidence": {"evidence", "verify", "layers"},
     "claims": {"claims", "html"},
-    "book": {"book", "evidence", "verify", "layers", "html"},
-    "experiments": {"experiments", "evidence", "verify", "layers"},
+    "book": {"book", "evidence", "verify", "fused", "layers", "html"},
+    "experiments": {"experiments", "evidence", "verify", "fused", "layers"},
 }
 NUMPY_ALONE = {"numpy"}  # beside the standard library, for the layers
 
