@@ -56,7 +56,7 @@ def in_order(**arrays: np.ndarray) -> list[np.ndarray]:
     """The arrays in one type, contiguous and read-only: one compiled kernel takes them all."""
     for name, a in arrays.items():
         known = isinstance(a, np.ndarray)
-        if not known or a.dtype.newbyteorder("=") not in (np.float32, np.float64):
+        if not known or a.dtype.kind != "f" or a.itemsize not in (4, 8):
             raise ValueError(
                 f"{name} must be a NumPy array of float32 or float64 for normlib.fused, but got "
                 f"{a.dtype if known else type(a).__name__}; convert it, or take normlib's layer "
@@ -129,14 +129,15 @@ def sets_forward(layout, x, gamma, beta, eps, y):
     mean, rstd = np.empty((2, sets), x.dtype), np.empty(sets, x.dtype)
     kernel = kernels.rows_forward if rows else kernels.pieces_forward
     flat = (a.reshape(-1) for a in (x, gamma, beta))
-    share(kernel, x.size, sets, *flat, layout, eps, y.reshape(-1), mean, rstd)
+    share(kernel, x.size, sets, *flat, tuple(layout), eps, y.reshape(-1), mean, rstd)
     return mean, rstd
 
 
 def rows_backward(layout, dy, x, gamma, mean, rstd, dx):
-    sums = np.empty((blocks_of(rstd.size), 2, gamma.size), wide(x))
+    samples = x.size // gamma.size
+    sums = np.empty((blocks_of(samples), 2, gamma.size), wide(x))
     flat = (a.reshape(-1) for a in (dy, x, gamma))
-    args = *flat, layout, mean, rstd, dx.reshape(-1), sums
+    args = *flat, tuple(layout), mean, rstd, dx.reshape(-1), sums
     share(kernels.rows_backward, x.size, len(sums), *args)
     dbeta, dgamma = sums.sum(axis=0)
     return dgamma, dbeta
@@ -145,7 +146,7 @@ def rows_backward(layout, dy, x, gamma, mean, rstd, dx):
 def pieces_backward(layout, dy, x, gamma, mean, rstd, dx):
     sums = np.empty((2, rstd.size, layout.pieces), wide(x))
     flat = (a.reshape(-1) for a in (dy, x, gamma))
-    args = *flat, layout, mean, rstd, dx.reshape(-1), sums
+    args = *flat, tuple(layout), mean, rstd, dx.reshape(-1), sums
     share(kernels.pieces_backward, x.size, rstd.size, *args)
     if layout.per_piece:  # (sets, pieces) are (samples, channels)
         dbeta, dgamma = sums.reshape(2, -1, gamma.size).sum(axis=1)

@@ -111,11 +111,13 @@ def rows_forward(x, gamma, beta, layout, eps, y, mean, rstd, start, stop):
 
 @entry
 def rows_backward(dy, x, gamma, layout, mean, rstd, dx, sums, start, stop):
-    """sums (blocks of rows, 2, gamma.size) are those for dbeta and dgamma."""
+    """sums (blocks, 2, gamma.size) are those for dbeta and dgamma. A block holds ROWS rows of
+    each group."""
     n, center = layout
+    size = ROWS * gamma.size // n
     for block in range(start, stop):
         sums[block] = 0
-        for r in range(block * ROWS, min(block * ROWS + ROWS, rstd.size)):
+        for r in range(block * size, min(block * size + size, rstd.size)):
             hi, lo, k = mean[0, r], mean[1, r], rstd[r]
             at = r * n % gamma.size
             row, up, out = x[r * n : r * n + n], dy[r * n : r * n + n], dx[r * n : r * n + n]
