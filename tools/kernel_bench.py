@@ -257,6 +257,11 @@ def told(found: dict) -> list[str]:
 
 
 def main() -> None:
+    if max(THREADS) > numba.config.NUMBA_NUM_THREADS:
+        raise SystemExit(
+            f"expected {max(THREADS)} processors for the kernels' table, found "
+            f"{numba.config.NUMBA_NUM_THREADS}; take a larger machine, or unset NUMBA_NUM_THREADS"
+        )
     found = measured()
     store.write_json(TARGET, found)
     print("\n".join(told(found)))
