@@ -54,7 +54,7 @@ lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
 refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
 	@$(PY) tools/refresh.py $(CHAPTER)
 
-bench: $(READY)  ## measure the speed of the layers and the witnesses
+bench: $(READY)  ## measure the speed of layers, kernels and witnesses
 	@$(PY) tools/bench.py
 
 cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=/of/its/bin/files

@@ -8,12 +8,13 @@ from project import ROOT
 # What each part may import of the library itself; everything may import what stands to its right.
 MAY_IMPORT = {
     "layers": {"layers"},
+    "fused": {"fused", "layers"},
     "verify": {"verify", "html"},
     "distributed": {"distributed", "layers"},
     "evidence": {"evidence", "verify", "distributed", "layers"},
     "claims": {"claims", "html"},
-    "book": {"book", "evidence", "verify", "layers", "html"},
-    "experiments": {"experiments", "evidence", "verify", "distributed", "layers"},
+    "book": {"book", "evidence", "verify", "fused", "layers", "html"},
+    "experiments": {"experiments", "evidence", "verify", "distributed", "fused", "layers"},
 }
 NUMPY_ALONE = {"numpy"}  # beside the standard library, for the layers
 

@@ -1,4 +1,5 @@
-"""What checking and computing cost: ratios measured in one run, on one thread.
+"""What checking and computing cost: ratios measured in one run, on one thread; then the kernels of
+normlib.fused, on one thread and on two, whose table normlib/data/kernels.json is written anew.
 
 Absolute times differ between machines, and from minute to minute; a ratio of two medians that
 were measured in turns is what can be compared.
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from statistics import median
 
+import kernel_bench
 import numpy as np
 import torch
 
@@ -101,6 +103,8 @@ def main() -> None:
     for case in CASES:
         for form in case.forms:
             layer_against_torch(case, form, rng)
+    print()
+    kernel_bench.main()
 
 
 if __name__ == "__main__":

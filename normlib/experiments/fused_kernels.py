@@ -1,0 +1,124 @@
+"""What `make bench` measured of the kernels, as the page shows it: a table and a roofline."""
+
+from statistics import median
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+# Operations on each value, counted in normlib/fused/kernels.py, and how often the bytes of x are
+# moved: for layer norm x and y, or x, dy and dx; batch norm of a matrix reads its inputs twice.
+OPERATIONS = {
+    ("layer_norm", "forward"): (9, 2),
+    ("layer_norm", "backward"): (19, 3),
+    ("batch_norm", "forward"): (8, 3),
+    ("batch_norm", "backward"): (11, 5),
+}
+BYTES = 4  # of a float32
+
+
+def chosen(rows: list[dict], **wanted) -> list[dict]:
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def middle(rows: list[dict], key: str) -> float:
+    """The median over rows of their medians."""
+    return median(row[key][1] for row in rows)
+
+
+def intensity(layer: str, direction: str) -> float:
+    """Operations for each byte moved."""
+    operations, moved = OPERATIONS[layer, direction]
+    return operations / (moved * BYTES)
+
+
+def rate(row: dict, of: str) -> float:
+    """GFLOP/s: the operations of the formula over the time of the call."""
+    operations, _ = OPERATIONS[row["layer"], row["direction"]]
+    return operations * float(np.prod(row["shape"])) / row["ms"][of] / 1e6
+
+
+def copied(row: dict) -> float:
+    """GB/s of x.copy(), which reads the bytes of x and writes as many."""
+    return 2 * BYTES * float(np.prod(row["shape"])) / row["ms"]["copy"] / 1e6
+
+
+def cells(rows: list[dict], names: list[str]) -> list[tuple[str, ...]]:
+    """For each layer and shape: how many times as fast as PyTorch, and the share of the copy's
+    bandwidth, forward and backward, by one thread and by two."""
+    found = []
+    for name in names:
+        for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
+            here = [
+                chosen(rows, layer=name, shape=list(shape), threads=t, direction=d)[0]
+                for t in (1, 2)
+                for d in ("forward", "backward")
+            ]
+            shown = [f"{r['faster'][1]:.1f}, {100 * r['bandwidth'][1]:.0f} %" for r in here]
+            found.append((name.replace("_", " "), "×".join(map(str, shape)), *shown))
+    return found
+
+
+def slowest(rows: list[dict]) -> str:
+    row = min(rows, key=lambda r: r["faster"][1])
+    shape = "×".join(map(str, row["shape"]))
+    return f"{row['faster'][1]:.1f}: {row['layer'].replace('_', ' ')} {shape}, {row['direction']}"
+
+
+def summary(rows: list[dict]) -> list[tuple[str, ...]]:
+    """What the table comes to, by one thread and by two."""
+    sides = [chosen(rows, threads=threads) for threads in (1, 2)]
+    of_rows = [[r for r in side if r["layer"] in ("layer_norm", "rms_norm")] for side in sides]
+    return [
+        ("median, times as fast", *(f"{middle(side, 'faster'):.1f}" for side in sides)),
+        ("of layer norm and RMSNorm", *(f"{middle(side, 'faster'):.1f}" for side in of_rows)),
+        ("the least", *map(slowest, sides)),
+        (
+            "median, share of the copy's bandwidth",
+            *(f"{100 * middle(side, 'bandwidth'):.0f} %" for side in sides),
+        ),
+    ]
+
+
+def roofline(rows: list[dict], peak: float) -> Axes:
+    """Operations a second over operations a byte: what memory and arithmetic allow, and what the
+    kernels and PyTorch's reach."""
+    _, ax = plt.subplots(figsize=(7.2, 3.8))
+    bandwidth = median(map(copied, rows))
+    reach = np.geomspace(0.2, 4 * peak / bandwidth, 50)
+    _ = ax.loglog(reach, np.minimum(bandwidth * reach, peak), "0.35")
+    _ = ax.text(0.22, 0.27 * bandwidth, "bandwidth of a copy", rotation=30, size=8, va="bottom")
+    _ = ax.text(peak / bandwidth, 1.1 * peak, "a matrix product", size=8)
+    for of, style in (("ours", "o"), ("torch", "x")):
+        at = [intensity(row["layer"], row["direction"]) for row in rows]
+        reached = [rate(row, of) for row in rows]
+        label = {"ours": "normlib.fused", "torch": "PyTorch"}[of]
+        _ = ax.loglog(at, reached, style, label=label)
+        if of == "ours":
+            for row, x, y in zip(rows, at, reached, strict=True):
+                words = f"{row['layer'].replace('_', ' ')}, {row['direction']}"
+                _ = ax.annotate(words, (x, y), (5, -3), textcoords="offset points", size=7)
+    _ = ax.set(xlabel="operations for each byte", ylabel="GFLOP/s", ylim=(None, 2 * peak))
+    _ = ax.legend(loc="lower right")
+    return ax
+
+
+FRESH = {
+    "x.copy()": "copy, new",
+    "the same in PyTorch": "torch copy, new",
+    "kernel": "ours, new",
+    "kernel, in parts": "ours, parts",
+    "PyTorch": "torch, new",
+    "PyTorch, in parts": "torch, parts",
+}
+
+
+def fresh(memory: dict[str, list[float]]) -> Axes:
+    """Milliseconds with their quartiles: a copy and layer norm, whole and in parts."""
+    low, times, high = np.transpose([memory[key] for key in FRESH.values()])
+    _, ax = plt.subplots(figsize=(7.2, 2.6))
+    colors = ["0.6", "0.6", "C0", "C0", "C1", "C1"]
+    _ = ax.barh([*FRESH], times, xerr=[times - low, high - times], color=colors)
+    _ = ax.invert_yaxis()
+    _ = ax.set(xlabel="milliseconds")
+    return ax

@@ -1,0 +1,367 @@
+"""The kernels compute what the readable layers compute, to the last digits, for every witness."""
+
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import test_bad_input as bad
+import test_family as family
+import torch
+from project import run
+
+from normlib import evidence, fused, verify
+from normlib.fused import core, kernels
+
+NAMES = ("batch_norm", "group_norm", "layer_norm", "rms_norm")
+CASES = [
+    replace(
+        getattr(evidence, name),
+        forward=getattr(fused, name),
+        backward=getattr(fused, f"{name}_backward"),
+    )
+    for name in NAMES
+]
+EXAMPLES = [
+    pytest.param(case, shapes, id=f"{case.name}-{'x'.join(map(str, shapes[0]))}-{number}")
+    for case in CASES
+    for number, shapes in enumerate(case.examples)
+]
+
+
+def readable(case):
+    return getattr(evidence, case.name)
+
+
+def results(case, forward, args, dy):
+    y, cache = forward(*args)
+    return (y, *case.backward(dy, cache))
+
+
+# Rounding: y and dx are computed from x, gamma, dy and the statistics in at most eight operations,
+# each with an error of at most u, relative to the size of the terms. The sums are float64: those of
+# float32 numbers add nothing, those of n float64 numbers at most n · u. The mean is kept in two
+# parts, so the condition number |mean| / deviation does not enter, wherever x lies.
+
+
+def sizes(case, forward, args, dy):
+    """The size of the terms of y and of each gradient: absolute values in place of all terms."""
+    _, cache = readable(case).forward(*args, **getattr(forward, "keywords", {}))
+    standardized = cache.standardized
+    xhat, rstd = standardized.xhat, standardized.rstd
+    gamma, beta = args[1], (args[2] if len(args) > 2 else 0 * args[1])
+    largest = np.abs(xhat).max()
+    d = np.abs(gamma).max() * np.abs(dy).max()
+    dx = rstd.max() * d * (2 + largest * largest)
+    terms = dy.size / gamma.size * np.abs(dy).max()
+    sums = [terms * largest, terms][: len(args) - 1]
+    return [np.abs(gamma).max() * largest + np.abs(beta).max(), dx, *sums]
+
+
+def errors(case, forward, args, dy):
+    """The largest errors, in units of u and the terms, against the readable path in more digits."""
+    exact = {np.float32: np.float64, np.float64: np.longdouble}[args[0].dtype.type]
+    true_args, true_dy = [a.astype(exact) for a in args], dy.astype(exact)
+    plain = partial(readable(case).forward, **getattr(forward, "keywords", {}))
+    truth = results(readable(case), plain, true_args, true_dy)
+    ours = results(case, forward, args, dy)
+    scales = sizes(case, forward, true_args, true_dy)
+    u = np.finfo(args[0].dtype).eps / 2
+    return [float(np.abs(a - b).max() / s / u) for a, b, s in zip(ours, truth, scales, strict=True)]
+
+
+def allowed(args):
+    n = args[0].size if args[0].dtype == np.float64 else 0
+    return 8 + n
+
+
+def drawn(case, shapes, dtype, offset, seed=0):
+    rng = np.random.default_rng(seed)
+    forward, (x, *parameters) = case.drawn(shapes, rng)
+    dy = rng.standard_normal(x.shape).astype(dtype)
+    return forward, [a.astype(dtype) for a in (x + offset, *parameters)], dy
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("case", "shapes"), EXAMPLES)
+def test_every_result_is_that_of_the_readable_path_but_for_rounding(case, shapes, dtype, offset):
+    forward, args, dy = drawn(case, shapes, dtype, offset)
+    assert max(errors(case, forward, args, dy)) <= allowed(args)
+
+
+MILLION = {
+    "layer_norm": [(1, 1_000_000), (2000, 500)],
+    "rms_norm": [(1, 1_000_000)],
+    "batch_norm": [(1_000_000, 1), (100, 2, 5000)],
+    "group_norm": [(1, 2, 500_000), (1000, 1000)],
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "shape"), [(case, shape) for case in CASES for shape in MILLION[case.name]]
+)
+def test_a_million_float32_values_lose_no_digits_to_the_order_of_summation(case, shape):
+    forward, args, dy = drawn(case, case.arguments(shape), np.float32, 3.0)
+    assert max(errors(case, forward, args, dy)) <= 8
+
+
+def test_a_sum_in_float32_one_value_after_another_would_be_seen():
+    case = CASES[NAMES.index("layer_norm")]
+    forward, args, dy = drawn(case, case.arguments((1, 1_000_000)), np.float32, 3.0)
+
+    def naive(x, gamma, beta):
+        mean = np.add.accumulate(x[0])[-1] / np.float32(x.size)  # cumulative: no pairwise sums
+        y, cache = forward(x, gamma, beta)
+        return y + (cache.mean[0, 0] - mean) * cache.rstd[0] * gamma, cache
+
+    naive.keywords = {}
+    assert errors(case, naive, args, dy)[0] > 8
+
+
+def strided(a):
+    """The same values with gaps, backwards, in Fortran's order, in the other byte order, locked."""
+    gaps = np.zeros(tuple(2 * n for n in a.shape), a.dtype)[tuple([slice(None, None, 2)] * a.ndim)]
+    gaps[...] = a
+    locked = a.copy()
+    locked.setflags(write=False)
+    backwards = np.flip(np.flip(a).copy())
+    return gaps, backwards, np.asfortranarray(a), a.astype(a.dtype.newbyteorder()), locked
+
+
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_any_stride_and_byte_order_gives_the_same_bits(case):
+    for shapes in case.examples[2:5:2]:
+        forward, args, dy = drawn(case, shapes, np.float32, 1.0)
+        expected = results(case, forward, args, dy)
+        for *other, up in zip(*map(strided, args), strided(dy), strict=True):
+            for one, two in zip(results(case, forward, other, up), expected, strict=True):
+                np.testing.assert_array_equal(one, two)
+                assert one.dtype == two.dtype
+
+
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_types_are_promoted_as_numpy_promotes_them(case):
+    forward, (x, *parameters), dy = drawn(case, case.examples[0], np.float32, 0.0)
+    assert forward(x, *(p.astype(float) for p in parameters))[0].dtype == np.float64
+    gradients = case.backward(dy.astype(float), forward(x, *parameters)[1])
+    assert {g.dtype for g in gradients} == {np.dtype(np.float64)}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_the_number_of_threads_changes_no_bit(case, dtype, monkeypatch):
+    monkeypatch.setattr(core, "ALONE", 0)
+    for shape in {"matrix": [(200, 6)], "images": [(5, 6, 30)]}[case.forms[-1]] + [(200, 6)]:
+        forward, args, dy = drawn(case, case.arguments(shape), dtype, 1.0)
+        found = []
+        for threads in (1, 2, 3, 300):
+            monkeypatch.setattr(core, "get_num_threads", lambda threads=threads: threads)
+            found.append(results(case, forward, args, dy))
+        for other in found[1:]:
+            for one, two in zip(found[0], other, strict=True):
+                np.testing.assert_array_equal(one, two)
+
+
+def test_an_error_in_a_thread_is_raised(monkeypatch):
+    monkeypatch.setattr(core, "get_num_threads", lambda: 2)
+    with pytest.raises(ZeroDivisionError):
+        core.share(lambda start, stop: 1 / start, core.ALONE + 1, 2)
+
+
+def test_what_is_empty_gives_what_the_readable_path_gives():
+    for case, shape in [(CASES[2], (0, 3)), (CASES[3], (0, 3)), (CASES[1], (0, 4, 2))]:
+        forward, args, dy = drawn(case, case.arguments(shape), np.float64, 0.0)
+        bound = partial(readable(case).forward, **getattr(forward, "keywords", {}))
+        expected = results(readable(case), bound, args, dy)
+        for one, two in zip(results(case, forward, args, dy), expected, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+# What the family shares.
+
+
+@pytest.mark.parametrize(("case", "shapes"), EXAMPLES)
+def test_the_kernels_agree_with_torchs_own_layer_and_write_to_nothing(case, shapes):
+    family.test_forward_and_backward_agree_with_torchs_own_layer(case, shapes)
+    family.test_float32_stays_float32_and_nothing_is_written_to(case, shapes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_constant_slices_and_nan_do_what_they_do_in_the_readable_path(case, dtype):
+    family.test_nan_stays_in_its_slice(case)
+    for value in (0.0, 0.1, 1e4 + 0.1, -3e7):
+        if case.name != "rms_norm":
+            family.test_a_constant_slice_gives_exactly_beta_and_finite_gradients(case, value, dtype)
+
+
+# The witnesses. A kernel takes floats. What is complex or a symbol goes through the same source,
+# not compiled, and tensors through the readable layer, which torch differentiates.
+
+
+def uncompiled(shipped="", planted=""):
+    """The kernels and what stands around them as plain Python, with an edit in it."""
+    texts = [Path(module.__file__).read_text(encoding="utf-8") for module in (kernels, core)]
+    if shipped:
+        assert sum(text.count(shipped) for text in texts) == 1, f"{shipped!r} stands there once"
+        texts = [text.replace(shipped, planted) for text in texts]
+    loops = type(sys)("loops")
+    loops.njit = lambda **options: lambda function: function
+    exec(texts[0].replace("from numba import njit\n", ""), vars(loops))
+    around = type(sys)("around")
+    around.kernels = loops
+    exec(texts[1].replace("from normlib.fused import kernels\n", ""), vars(around))
+    around.in_order = lambda **arrays: [
+        np.ascontiguousarray(a, np.result_type(*arrays.values())) for a in arrays.values()
+    ]
+    around.get_num_threads = lambda: 1
+    return around
+
+
+def through(around, function):
+    """A public function of normlib.fused over other kernels."""
+    scope = vars(fused) | {n: v for n, v in vars(around).items() if n in vars(fused)}
+    made = type(function)(function.__code__, scope, function.__name__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def for_witnesses(case, around, floats):
+    """The pair that takes every kind of number; `floats` is the pair that takes floats."""
+    plain = through(around, case.forward), through(around, case.backward)
+
+    def forward(*args, **keywords):
+        if isinstance(args[0], torch.Tensor):
+            return readable(case).forward(*args, **keywords)
+        if all(a.dtype == np.float64 for a in args):
+            return floats[0](*args, **keywords)
+        return plain[0](*args, **keywords)
+
+    def backward(dy, cache):
+        both = dy.dtype == cache.x.dtype == np.float64
+        return (floats if both else plain)[1](dy, cache)
+
+    forward.__signature__ = verify.problem.inspect.signature(case.forward)
+    return forward, backward
+
+
+SEEN = {  # shapes for every layout of every layer
+    "batch_norm": ((4, 3), (2, 3, 4)),
+    "group_norm": ((3, 4, 5), (3, 4)),
+    "layer_norm": ((4, 5),),
+    "rms_norm": ((4, 5),),
+}
+
+
+def problem(case, shape, around, floats, seed=3):
+    rng = np.random.default_rng(seed)
+    bound, args = case.drawn(case.arguments(shape), rng)
+    keywords = getattr(bound, "keywords", {})
+    forward, backward = for_witnesses(case, around, floats)
+    return partial(forward, **keywords), backward, args, keywords, rng
+
+
+@pytest.mark.parametrize(
+    ("case", "shape"), [(case, shape) for case in CASES for shape in SEEN[case.name]]
+)
+def test_every_witness_confirms_the_kernels(case, shape):
+    compiled = case.forward, case.backward
+    forward, backward, args, keywords, rng = problem(case, shape, uncompiled(), compiled)
+    options = readable(case)(**keywords)
+    del options["plants"]
+    verdict = verify.backward(forward, backward, args, rng=rng, **options)
+    assert not verdict.not_run and {c.witness for c in verdict.checks} == set(verify.run.WITNESSES)
+
+
+LAYER, BATCH, IMAGES = ("layer_norm", 0), ("batch_norm", 0), ("batch_norm", 1)
+GROUP, GROUP_ROWS = ("group_norm", 0), ("group_norm", 1)
+PLANTS = {
+    "dx without the mean term": ("(d - mean_d) - c * along", "d - c * along", LAYER),
+    "dx without the variance term": ("(d - mean_d) - c * along", "d - mean_d", LAYER),
+    "variance term with a plus": ("(d - mean_d) - c", "(d - mean_d) + c", BATCH),
+    "variance divided by n - 1": ("q / n - d * d", "q / (n - 1) - d * d", GROUP),
+    "eps outside the root": (
+        "(q / n - d * d + eps) ** -0.5", "((q / n - d * d) ** 0.5 + eps) ** -1", IMAGES,
+    ),
+    "what rounding left, forgotten in columns": ("((shift - hi) + s)", "(shift + s)", BATCH),
+    "every group with the gamma of the first": (
+        "at = r * n % gamma.size\n        row", "at = 0\n        row", GROUP_ROWS,
+    ),
+    "gamma forgotten in the sums": ("d = gamma[i] * dy[i]", "d = dy[i]", LAYER),
+    "gamma forgotten in dx": ("g[i] * up[i], (row", "up[i], (row", LAYER),
+    "dgamma without rstd, in rows": ("(((row[i] - hi) - lo) * k)", "((row[i] - hi) - lo)", LAYER),
+    "dgamma without rstd, in pieces": ("= a, b * k", "= a, b", IMAGES),
+    "gamma forgotten in a piece's sum": ("s += g * a", "s += a", GROUP),
+    "the next channel's gamma": ("g = gamma[(i *", "g = gamma[(1 + i *", GROUP),
+    "dgamma and dbeta swapped": (
+        "dbeta, dgamma = sums.sum(axis=0)", "dgamma, dbeta = sums.sum(axis=0)", LAYER,
+    ),
+    "dbeta averaged over the samples": ("sums.sum(axis=2)", "sums.mean(axis=2)", IMAGES),
+    "columns: one rstd too few": ("rstd * rstd * p / len(x)", "rstd * p / len(x)", BATCH),
+    "columns: eps outside the root": (
+        "(q - s * s + eps) ** -0.5", "((q - s * s) ** 0.5 + eps) ** -1", BATCH,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_a_planted_error_turns_a_witness_red(plant):
+    shipped, planted, (name, which) = PLANTS[plant]
+    case, around = CASES[NAMES.index(name)], uncompiled(shipped, planted)
+    wrong = through(around, case.forward), through(around, case.backward)
+    forward, backward, args, _, rng = problem(case, SEEN[name][which], around, wrong)
+    with pytest.raises(verify.VerificationError):
+        verify.backward(forward, backward, args, rng=rng, reference=case.reference)
+
+
+# What is refused.
+
+
+REFUSED = [
+    pytest.param(name, argument, *row, id=f"{name}-{argument}-{number}")
+    for name in fused.__all__
+    for argument, rows in bad.BAD[name].items()
+    for number, row in enumerate(rows)
+]
+
+
+@pytest.mark.parametrize(("function", "argument", "value", "pieces"), REFUSED)
+def test_bad_input_is_refused_as_in_the_readable_path(function, argument, value, pieces):
+    good = dict(bad.GOOD[function])
+    if "cache" in good:
+        case = CASES[NAMES.index(function.removesuffix("_backward"))]
+        forward, args = case.drawn(case.arguments((5, 4)), np.random.default_rng(0))
+        good["cache"] = forward(*args)[1]
+    with pytest.raises(ValueError) as raised:
+        getattr(fused, function)(**good | {argument: value})
+    assert all(piece in str(raised.value) for piece in [argument, *pieces])
+
+
+@pytest.mark.parametrize(
+    ("into", "got"),
+    [
+        (lambda a: a + 0j, "complex128"),
+        (lambda a: a.astype(np.float16), "float16"),
+        (lambda a: a.astype(object), "object"),
+        (torch.tensor, "Tensor"),
+    ],
+)
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_other_numbers_are_sent_to_the_readable_layer(case, into, got):
+    forward, args = case.drawn(case.examples[0], np.random.default_rng(0))
+    with pytest.raises(ValueError, match=f"float32 or float64.* but got .*{got}; .*normlib's"):
+        forward(*map(into, args))
+
+
+def test_without_numba_one_line_says_what_to_install():
+    code = "import sys; sys.modules['numba'] = None; import normlib; import normlib.fused"
+    last = run(sys.executable, "-c", code).stderr.splitlines()[-1]
+    assert "found no numba" in last and "pip install 'normlib[fused]'" in last
+
+
+def test_the_library_itself_does_not_load_numba():
+    code = "import sys, normlib; assert 'numba' not in sys.modules"
+    assert run(sys.executable, "-c", code).returncode == 0

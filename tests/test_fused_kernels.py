@@ -1,0 +1,158 @@
+"""What is told of the kernels' speed is what was measured; nothing here measures a time."""
+
+import json
+import re
+
+import kernel_bench
+import numba
+import numpy as np
+import pytest
+import torch
+from project import ROOT
+
+from normlib import fused
+from normlib.experiments import fused_kernels as fk
+
+STORED = json.loads(kernel_bench.TARGET.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads(), numba.get_num_threads()
+    yield
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
+
+
+def test_the_stored_table_is_whole():
+    wanted = {
+        (name, shape, t, direction)
+        for name in kernel_bench.REFERENCES
+        for shape in kernel_bench.SHAPES
+        for t in kernel_bench.THREADS
+        for direction in ("forward", "backward")
+    }
+    rows = STORED["rows"]
+    assert {(r["layer"], (*r["shape"],), r["threads"], r["direction"]) for r in rows} == wanted
+    assert len(rows) == len(wanted) and STORED["rounds"] == kernel_bench.ROUNDS
+    small = {(r["layer"], (*r["shape"],)) for r in STORED["small"]}
+    assert len(small) == len(kernel_bench.REFERENCES) * len(kernel_bench.SMALL)
+
+
+def test_the_table_was_measured_with_the_pinned_versions():
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    assert STORED["versions"] == {
+        name: re.search(rf"^{name}==(\S+)", pins, re.M)[1] for name in ("numpy", "numba", "torch")
+    }
+
+
+@pytest.mark.parametrize("name", kernel_bench.REFERENCES)
+def test_both_sides_of_the_bench_compute_the_same(name):
+    calls = kernel_bench.prepared(name, (4, 32, 3, 2))
+    y, theirs = calls.forward()[0], calls.torch_forward().numpy()
+    assert np.abs(y - theirs).max() < 1e-5 < np.abs(y).max()
+    for ours, other in zip(calls.backward(), calls.torch_backward(), strict=True):
+        assert np.abs(ours - other.numpy()).max() < 1e-4 < np.abs(ours).max()
+
+
+def test_a_row_tells_ratios_of_one_round(monkeypatch, threads):
+    clock = {"copy": 1.0, "ours": 2.0, "torch": 6.0}
+
+    def in_turns(functions, rounds):
+        return {name: np.full(rounds, clock[name]) for name in functions}
+
+    monkeypatch.setattr(kernel_bench, "in_turns", in_turns)
+    forward, backward = kernel_bench.row("batch_norm", (4, 32), 1, 3)
+    assert forward["faster"] == backward["faster"] == [3.0, 3.0, 3.0]
+    assert (forward["bandwidth"][1], backward["bandwidth"][1]) == (0.75, 1.25)  # 3/2, 5/2 by half
+    assert forward["ms"] == {"copy": 1000, "ours": 2000, "torch": 6000}
+
+
+def test_rounds_are_taken_in_turns_and_the_first_is_left_out():
+    calls = []
+    taken = kernel_bench.in_turns({n: lambda n=n: calls.append(n) for n in "ab"}, 3)
+    assert "".join(calls) == "abababab" and {len(t) for t in taken.values()} == {3}
+
+
+def test_every_row_is_printed():
+    text = "\n".join(kernel_bench.told(STORED))
+    for name in kernel_bench.REFERENCES:
+        assert text.count(f"{name} 4096×4096") == 4
+    assert "GFLOP/s" in text
+
+
+ROWS = [
+    {"layer": "layer_norm", "shape": [1000, 1000], "threads": t, "direction": d,
+     "ms": {"copy": 1.0, "ours": m, "torch": 4.0}, "faster": [1, m, 3], "bandwidth": [0, m / 4, 1]}
+    for t, d, m in [(1, "forward", 1), (1, "backward", 2), (2, "forward", 3), (2, "backward", 4)]
+]  # fmt: skip
+
+
+def test_the_table_of_the_page_has_each_number_in_its_place():
+    (row,) = fk.cells(ROWS, ["layer_norm"])
+    assert row == ("layer norm", "1000×1000", "1.0, 25 %", "2.0, 50 %", "3.0, 75 %", "4.0, 100 %")
+    assert fk.middle(ROWS, "faster") == 2.5 and len(fk.chosen(ROWS, threads=2)) == 2
+
+
+def test_the_summary_is_of_all_rows_and_names_the_slowest():
+    fast = [r | {"layer": "batch_norm", "faster": [8, 9, 9]} for r in ROWS]
+    told = {name: sides for name, *sides in fk.summary(ROWS + fast)}
+    assert told["median, times as fast"] == ["5.5", "6.5"]
+    assert told["of layer norm and RMSNorm"] == ["1.5", "3.5"]
+    assert told["the least"][0] == "1.0: layer norm 1000×1000, forward"
+    assert told["median, share of the copy's bandwidth"] == ["38 %", "88 %"]
+
+
+def test_rates_are_operations_and_bytes_over_time():
+    assert fk.intensity("layer_norm", "forward") == 9 / 8
+    assert fk.rate(ROWS[1], "ours") == 19 * 1e6 / 2e-3 / 1e9  # a million values in 2 ms
+    assert fk.copied(ROWS[0]) == 8.0  # 8 MB in a millisecond
+
+
+def test_the_bytes_moved_are_those_of_the_bench():
+    for (layer, direction), (_, moved) in fk.OPERATIONS.items():
+        both = kernel_bench.MOVED.get(layer, kernel_bench.OTHERS)
+        assert moved == both[direction == "backward"]
+
+
+def test_the_roofline_draws_both_sides_and_the_limits():
+    ax = fk.roofline(ROWS[:2], 50.0)
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert list(lines["normlib.fused"].get_ydata()) == [fk.rate(r, "ours") for r in ROWS[:2]]
+    assert max(ax.get_lines()[0].get_ydata()) == 50.0
+
+
+def test_the_bars_are_medians():
+    memory = {key: [i, i + 1.0, i + 3] for i, key in enumerate(fk.FRESH.values())}
+    assert [bar.get_width() for bar in fk.fresh(memory).patches] == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_operations_are_those_of_the_source():
+    """Counted on numbers that count: each value meets this many operations in the kernels."""
+
+    class Counted(float):
+        count = 0
+
+    def operation(name):
+        def counted(a, b):
+            Counted.count += 1
+            return Counted(getattr(float, name)(float(a), float(b)))
+
+        return counted
+
+    for name in ("add", "radd", "sub", "rsub", "mul", "rmul"):
+        setattr(Counted, f"__{name}__", operation(f"__{name}__"))
+    row = np.array([Counted(v) for v in (1.0, 2.0, 4.0, 8.0)], dtype=object)
+    k = fused.kernels
+    Counted.count = 0
+    k.powers.py_func(row, 1.0)
+    assert Counted.count == 4 * len(row)  # and five in (x - hi) - lo) * k * g + b
+    Counted.count = 0
+    k.weighted_products.py_func(row, row, row, 0.0, 0.0)
+    assert Counted.count == 6 * len(row)
+    Counted.count = 0
+    k.products.py_func(row, row, 0.0, 0.0)
+    assert Counted.count == 5 * len(row)
+    Counted.count = 0
+    k.gradient.py_func(row[0], row[1], row[2], 0.0, 0.0)
+    assert Counted.count == 4  # behind gamma · dy and the two of (x - hi) - lo

@@ -1,0 +1,271 @@
+"""What the kernels of normlib.fused cost, against PyTorch's and against a copy of the input.
+
+Everything is measured in turns, several rounds of each, and what is kept is the median of the
+rounds' ratios with its quartiles: a machine that slows down for a moment slows both sides down.
+A call includes its checks and the allocation of its results, on both sides. The copy is
+x.copy(), by one thread. Called by `make bench`; writes normlib/data/kernels.json.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import store
+import torch
+from torch.nn import functional
+
+import normlib
+from normlib import fused
+
+TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "kernels.json"
+ROUNDS, THREADS, GROUPS, PARTS = 5, (1, 2), 32, 64
+SHAPES = ((16384, 1024), (4096, 4096), (65536, 256), (32, 64, 56, 56))
+SMALL = ((8, 32), (64, 64), (8, 32, 4, 4))
+MOVED = {"batch_norm": (3, 5)}  # times the bytes of x, forward and backward
+OTHERS = (2, 3)
+
+
+def torch_batch_norm(x, gamma, beta):
+    return torch.batch_norm(x, gamma, beta, None, None, True, 0.1, 1e-5, False)
+
+
+REFERENCES = {
+    "layer_norm": lambda x, *p: functional.layer_norm(x, p[0].shape, *p),
+    "rms_norm": lambda x, *p: functional.rms_norm(x, p[0].shape, *p, eps=1e-6),
+    "group_norm": lambda x, *p: functional.group_norm(x, GROUPS, *p),
+    "batch_norm": torch_batch_norm,
+}
+
+
+class Calls(NamedTuple):
+    """One layer on one array, ready to be called."""
+
+    x: np.ndarray
+    forward: Callable
+    backward: Callable
+    torch_forward: Callable
+    torch_backward: Callable
+
+
+def prepared(name: str, shape: tuple[int, ...], library=fused) -> Calls:
+    rng = np.random.default_rng(0)
+    count = 1 if name == "rms_norm" else 2
+    each = shape[1:] if name in ("layer_norm", "rms_norm") else shape[1:2]
+    x, dy = (rng.standard_normal(shape, dtype=np.float32) for _ in range(2))
+    p = [rng.standard_normal(each, dtype=np.float32) for _ in range(count)]
+    keywords = {"groups": GROUPS} if name == "group_norm" else {}
+    forward, backward = getattr(library, name), getattr(library, f"{name}_backward")
+    cache = forward(x, *p, **keywords)[1]
+    tensors = [torch.from_numpy(a) for a in (x, *p)]
+    leaves = [t.clone().requires_grad_() for t in tensors]
+    y, upstream = REFERENCES[name](*leaves), torch.from_numpy(dy)
+    return Calls(
+        x,
+        lambda: forward(x, *p, **keywords),
+        lambda: backward(dy, cache),
+        lambda: REFERENCES[name](*tensors),
+        lambda: torch.autograd.grad(y, leaves, upstream, retain_graph=True),
+    )
+
+
+def seconds(function: Callable) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def in_turns(functions: dict[str, Callable], rounds: int) -> dict[str, np.ndarray]:
+    """The seconds of each function in every round, after one round to warm up."""
+    taken = [[seconds(f) for f in functions.values()] for _ in range(rounds + 1)][1:]
+    return dict(zip(functions, np.transpose(taken), strict=True))
+
+
+def spread(values: np.ndarray) -> list[float]:
+    """Lower quartile, median, upper quartile."""
+    return [float(f"{v:.4g}") for v in np.percentile(values, [25, 50, 75])]
+
+
+def row(name: str, shape: tuple[int, ...], threads: int, rounds: int) -> list[dict]:
+    """Forward and backward of one layer on one shape."""
+    torch.set_num_threads(threads)
+    numba.set_num_threads(threads)
+    calls = prepared(name, shape)
+    pairs = {
+        "forward": (calls.forward, calls.torch_forward),
+        "backward": (calls.backward, calls.torch_backward),
+    }
+    found = []
+    for moved, (direction, (ours, theirs)) in zip(
+        MOVED.get(name, OTHERS), pairs.items(), strict=True
+    ):
+        taken = in_turns({"copy": calls.x.copy, "ours": ours, "torch": theirs}, rounds)
+        found.append(
+            {
+                "layer": name,
+                "shape": list(shape),
+                "threads": threads,
+                "direction": direction,
+                "ms": {k: 1e3 * spread(v)[1] for k, v in taken.items()},
+                "faster": spread(taken["torch"] / taken["ours"]),
+                "bandwidth": spread(moved / 2 * taken["copy"] / taken["ours"]),
+            }
+        )
+    return found
+
+
+def small(name: str, shape: tuple[int, ...], rounds: int) -> dict:
+    """Forward and backward together, against the readable layer."""
+    ours, readable = prepared(name, shape), prepared(name, shape, normlib)
+
+    def both(calls: Calls) -> Callable:
+        return lambda: [(calls.forward(), calls.backward()) for _ in range(20)]
+
+    taken = in_turns({"ours": both(ours), "readable": both(readable)}, rounds)
+    ratio = spread(taken["readable"] / taken["ours"])
+    return {"layer": name, "shape": list(shape), "faster": ratio}
+
+
+def memory(rounds: int) -> dict:
+    """What fresh memory costs: layer norm and a copy whole, and in parts so small that their
+    results go where those of the part before were."""
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    shape = SHAPES[0]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape, dtype=np.float32)
+    gamma, beta = rng.standard_normal((2, shape[1]), dtype=np.float32)
+    tensor, *weights = map(torch.from_numpy, (x, gamma, beta))
+    parts = np.array_split(x, PARTS), tensor.chunk(PARTS)
+
+    def ours(x: np.ndarray) -> None:
+        fused.layer_norm(x, gamma, beta)
+
+    def theirs(x: torch.Tensor) -> None:
+        functional.layer_norm(x, shape[1:], *weights)
+
+    functions = {
+        "copy, new": x.copy,
+        "torch copy, new": tensor.clone,
+        "ours, new": lambda: ours(x),
+        "ours, parts": lambda: [ours(part) for part in parts[0]],
+        "torch, new": lambda: theirs(tensor),
+        "torch, parts": lambda: [theirs(part) for part in parts[1]],
+    }
+    taken = in_turns(functions, rounds)
+    return {name: [1e3 * v for v in spread(values)] for name, values in taken.items()}
+
+
+def page_faults(calls: int = 4) -> dict[str, float]:
+    """How often a call of layer norm's forward waits for Linux to hand out a page."""
+
+    def counted(function: Callable) -> float:
+        for _ in range(2):
+            function()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(calls):
+            function()
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls
+
+    prepared_calls = prepared("layer_norm", SHAPES[0])
+    functions = {"ours": prepared_calls.forward, "torch": prepared_calls.torch_forward}
+    return {name: counted(function) for name, function in functions.items()}
+
+
+def peak(rounds: int) -> float:
+    """GFLOP/s of a matrix product in float32 by one thread: what the arithmetic could do."""
+    a = np.random.default_rng(0).standard_normal((1024, 1024), dtype=np.float32)
+    a_in_torch = torch.from_numpy(a)
+    torch.set_num_threads(1)
+    taken = in_turns({"product": lambda: a_in_torch @ a_in_torch}, rounds)["product"]
+    return float(f"{2 * len(a) ** 3 / np.median(taken) / 1e9:.3g}")
+
+
+COMPILED = """
+import time
+import numpy as np
+from normlib import fused
+ones = np.ones(4, np.float32)
+for name in ("layer_norm", "batch_norm", "group_norm"):
+    x = np.ones((3, 4) if name == "layer_norm" else (3, 4, 5), np.float32)
+    keywords = {"groups": 2} if name == "group_norm" else {}
+    start = time.perf_counter()
+    y, cache = getattr(fused, name)(x, ones, ones, **keywords)
+    getattr(fused, f"{name}_backward")(y, cache)
+    print(name, time.perf_counter() - start)
+"""
+
+
+def compile_seconds() -> dict[str, float]:
+    """The first call, forward and backward, with nothing kept on disk."""
+    with tempfile.TemporaryDirectory() as empty:
+        command = [sys.executable, "-c", COMPILED]
+        env = os.environ | {"NUMBA_CACHE_DIR": empty}
+        said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+    return {name: round(float(value), 2) for name, value in map(str.split, said.splitlines())}
+
+
+def measured(shapes=SHAPES, threads=THREADS, rounds: int = ROUNDS) -> dict:
+    """All of it, as it is kept."""
+    settings = [(n, s, t) for t in threads for n in REFERENCES for s in shapes]
+    rows = [found for setting in settings for found in row(*setting, rounds)]
+    packages = {module.__name__: module.__version__ for module in (np, numba, torch)}
+    return {
+        "date": date.today().isoformat(),
+        "versions": {name: v.partition("+")[0] for name, v in packages.items()},
+        "rounds": rounds,
+        "compile": compile_seconds(),
+        "peak": peak(rounds),
+        "memory": memory(rounds),
+        "faults": page_faults(),
+        "rows": rows,
+        "small": [small(name, shape, rounds) for name in REFERENCES for shape in SMALL],
+    }
+
+
+def told(found: dict) -> list[str]:
+    """The lines that are printed."""
+
+    def three(values: list[float]) -> str:
+        low, middle, high = values
+        return f"{middle:6.2f} ({low:.2f} to {high:.2f})"
+
+    head = f"{'':32}{'ours':>9} {'torch':>9}   times as fast        of the copy's bandwidth"
+    lines = [head]
+    for r in found["rows"]:
+        name = f"{r['layer']} {'×'.join(map(str, r['shape']))}"
+        where = f"{name:<26} {r['direction']:<8} {r['threads']}"
+        times = f"{r['ms']['ours']:7.2f} ms {r['ms']['torch']:7.2f} ms"
+        lines.append(f"{where} {times} {three(r['faster'])} {three(r['bandwidth'])}")
+    lines += ["", "small arrays: times as fast as the readable layer, forward and backward"]
+    for r in found["small"]:
+        name = f"{r['layer']} {'×'.join(map(str, r['shape']))}"
+        lines.append(f"{name:<32} {three(r['faster'])}")
+    lines += ["", "layer norm of 16384×1024 by one thread, ms, whole and in parts"]
+    lines += [f"{name:<32} {three(values)}" for name, values in found["memory"].items()]
+    lines.append(f"page faults a call: {found['faults']}")
+    compiled = ", ".join(f"{name} {value} s" for name, value in found["compile"].items())
+    return [*lines, "", f"first call: {compiled}; a matrix product: {found['peak']} GFLOP/s"]
+
+
+def main() -> None:
+    if max(THREADS) > numba.config.NUMBA_NUM_THREADS:
+        raise SystemExit(
+            f"expected {max(THREADS)} processors for the kernels' table, found "
+            f"{numba.config.NUMBA_NUM_THREADS}; take a larger machine, or unset NUMBA_NUM_THREADS"
+        )
+    found = measured()
+    store.write_json(TARGET, found)
+    print("\n".join(told(found)))
+
+
+if __name__ == "__main__":
+    main()
