@@ -277,7 +277,8 @@ GROUND = "() => getComputedStyle(document.body).backgroundColor"
 IDS = "() => [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name)"
 LINKS = "() => [...document.querySelectorAll('a[href]')].map(e => e.href)"
 
-DESK, PHONE, SMALL_PHONE = (1280, "light"), (390, "dark"), (360, "dark")
+DESK, WALL = (1280, "light"), (2560, "light")
+PHONE, SMALL_PHONE = (390, "dark"), (360, "dark")
 ONCE = {
     "mathematics": MATHEMATICS,
     "formulas": FORMULAS,
@@ -289,6 +290,7 @@ ONCE = {
 COLOURS = {"contrast": CONTRAST, "ground": GROUND}
 ROOM = {"too wide": TOO_WIDE, "cut off": CUT_OFF}
 VIEWS = {DESK: ONCE | COLOURS | ROOM, PHONE: COLOURS | ROOM, SMALL_PHONE: ROOM}
+VIEWS |= {WALL: {"too wide": TOO_WIDE}}
 
 
 def link_problems(seen, root, folder, ids):

@@ -4,6 +4,7 @@ import json
 import shlex
 import shutil
 import sys
+from pathlib import Path
 
 import found
 import numpy as np
@@ -139,7 +140,9 @@ def elsewhere(tmp_path_factory):
     wheel = run_page.build_wheel(folder)
     first, second, _ = run_page.lines("ledger.ipynb", wheel.name)
     assert run("bash", "-c", first, cwd=folder).returncode == 0
-    here, there = (next(p.glob("lib/python*/site-packages")) for p in (ROOT_ENV, folder / "book"))
+    here, there = (
+        next(p.glob("lib/python*/site-packages")) for p in (Path(sys.prefix), folder / "book")
+    )
     for path in here.iterdir():
         if "normlib" not in path.name and not (there / path.name).exists():
             (there / path.name).symlink_to(path)
@@ -148,7 +151,6 @@ def elsewhere(tmp_path_factory):
     return folder
 
 
-ROOT_ENV = found.Path(sys.prefix)
 RUN = (
     "import sys, nbformat, nbclient, normlib; assert 'elsewhere' in normlib.__file__\n"
     "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4)).execute()"

@@ -8,11 +8,13 @@ import sys
 
 import exploring
 import fonts
+import found
 import index_words
 import nbformat
 import page_budget
 import pytest
 import records
+import run_page
 import site_checks as checks
 import verification
 from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make, run
@@ -395,6 +397,29 @@ def test_the_first_result_for_a_common_word_is_its_answer_or_its_definition(sear
     assert f"{page}.html" in first or (term in first and f"]({page})" in defined)
 
 
+@pytest.mark.parametrize(
+    ("phrase", "first"),
+    [
+        ("RMSNorm", "chapters/rms-norm.html"),
+        ("running_var", "chapters/batch-norm-in-use.html"),
+        ("why does batch norm work", "why-batch-norm-works.html"),
+        ("layer norm", "chapters/layer-norm.html"),
+        ("exploding gradients", "chapters/depth-at-initialization.html"),
+        ("000-03", "chapters/claims/batch-normalization.html#claim-000-03"),
+        ("batch_norm_backward", "chapters/api.html#function-batch-norm-backward"),
+    ],
+)
+def test_the_first_result_is_the_page_on_it_or_what_has_this_name(search, root, phrase, first):
+    assert search(phrase)[0] == root + first
+
+
+def test_claims_and_functions_have_addresses_that_stay(folder):
+    names = found.by_name(ROOT)
+    assert len(names) > 230
+    texts = {page: (folder / f"{page}.html").read_text("utf-8") for page, _ in names.values()}
+    assert [name for name, (page, at) in names.items() if f'id="{at}"' not in texts[page]] == []
+
+
 def test_a_word_whose_stem_no_index_holds_hides_no_page(search):
     words = " ".join(sorted(index_words.UNFINDABLE))
     assert any("chapters/rms-norm.html" in address for address in search(f"{words} RMSNorm"))
@@ -402,6 +427,118 @@ def test_a_word_whose_stem_no_index_holds_hides_no_page(search):
 
 def test_search_does_not_find_what_is_not_there(search):
     assert search("zyzzyva quokka") == []
+
+
+# From a folder, without a server.
+
+
+@pytest.fixture(scope="module")
+def unpacked(browser, folder):
+    """Return a function that opens a page of the folder as a file, with what was complained of."""
+    with browser.new_context() as context:
+
+        def open_file(name):
+            page = context.new_page()
+            heard = checks.listen(page)
+            page.goto(f"{folder.as_uri()}/{name}")
+            return page, heard
+
+        yield open_file
+
+
+def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(unpacked):
+    page, heard = unpacked("chapters/rms-norm.html")
+    page.evaluate(checks.READY)
+    assert page.evaluate(checks.IMAGES) == [] and page.evaluate(checks.MATHEMATICS) == []
+    page.locator(".prev-next-area a.right-next").click()
+    page.wait_for_url("**/partial-rms-norm.html")
+    assert heard["console"] == [] and heard["failed requests"] == []
+
+
+def test_from_a_folder_the_search_finds_and_complains_of_nothing(unpacked):
+    page, heard = unpacked("search.html?q=RMSNorm")
+    page.wait_for_function("() => document.querySelector('.search-summary')?.innerText")
+    assert page.locator("ul.search a").first.get_attribute("href") == "chapters/rms-norm.html"
+    assert heard["console"] == [] and heard["failed requests"] == []
+
+
+# With the keyboard alone.
+
+FOCUS = """() => {
+  const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+  const seen = style.outlineStyle !== 'none' || style.boxShadow !== 'none';
+  return {name: e.getAttribute('aria-label') ?? e.innerText.trim(), seen, there: box.width > 0};
+}"""
+
+
+def test_the_keyboard_reaches_the_head_of_a_page_and_shows_where_it_is(opened):
+    page = opened("chapters/batch-norm.html")
+    reached = {}
+    for _ in range(110):
+        page.keyboard.press("Tab")
+        here = page.evaluate(FOCUS)
+        reached[here["name"]] = here["seen"] and here["there"]
+    wanted = {"Skip to main content", "Search (Ctrl+K)", "Layer normalization", "Run this page"}
+    wanted |= {"Contents of the book", "Light, dark, or as your system has it"}
+    assert wanted <= reached.keys()
+    assert {name for name in wanted if not reached[name]} == set()
+
+
+def test_keys_open_the_search_and_close_it(opened):
+    page = opened("chapters/batch-norm.html")
+    field = page.locator(".search-button__wrapper input")
+    page.keyboard.press("Control+k")
+    assert field.is_visible() and field.evaluate("e => e === document.activeElement")
+    page.keyboard.press("Escape")
+    assert not field.is_visible()
+
+
+def test_on_a_phone_the_contents_open_take_the_focus_and_close_by_a_key(opened):
+    page = opened("chapters/batch-norm.html")
+    page.set_viewport_size({"width": 390, "height": 844})
+    bar = page.locator(".bd-sidebar-primary")
+    page.locator(".primary-toggle").click()
+    page.wait_for_function("() => document.activeElement.closest('.bd-sidebar-primary')")
+    assert bar.is_visible()
+    page.keyboard.press("Escape")
+    page.wait_for_function("() => document.activeElement.matches('.primary-toggle')")
+
+
+def test_the_contents_mark_the_section_that_is_read(opened):
+    page = opened("chapters/batch-norm.html")
+    page.evaluate("() => document.getElementById('witnesses').scrollIntoView()")
+    page.wait_for_function(
+        "() => document.querySelector('.bd-toc-nav a.active')?.hash === '#witnesses'"
+    )
+
+
+def test_a_box_that_scrolls_is_reached_by_the_keyboard(opened):
+    page = opened("chapters/batch-norm.html")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('article pre')].some(e => e.tabIndex === 0)"
+    )
+    wide = "e => e.scrollWidth > e.clientWidth + 1"
+    page.wait_for_function(
+        f"() => [...document.querySelectorAll('article pre')].filter({wide})"
+        ".every(e => e.tabIndex === 0)"
+    )
+
+
+def test_every_notebook_says_how_to_run_it_and_what_it_names_is_there(folder):
+    for name in NOTEBOOKS:
+        text = (folder / "chapters" / f"{name}.html").read_text("utf-8")
+        offered = f"chapters/{name}" not in run_page.OF_THE_WHOLE
+        assert ('class="run-page"' in text) == offered, name
+        assert not offered or f"_sources/chapters/{name}.ipynb" in text, name
+    assert (folder / run_page.wheel_name()).is_file()
+    assert (folder / "_sources" / "chapters" / "batch-norm.ipynb").is_file()
+
+
+def test_the_page_for_lost_readers_needs_nothing_beside_it(folder):
+    text = (folder / "404.html").read_text("utf-8")
+    assert "This page is not here" in text and 'action="search.html"' in text
+    assert not re.search(r'(?:src|rel="stylesheet" href)="', text)
 
 
 BAD = """<!doctype html><html lang="en"><title>bad</title><style>
