@@ -140,9 +140,8 @@ def elsewhere(tmp_path_factory):
     wheel = run_page.build_wheel(folder)
     first, second, _ = run_page.lines("ledger.ipynb", wheel.name)
     assert run("bash", "-c", first, cwd=folder).returncode == 0
-    here, there = (
-        next(p.glob("lib/python*/site-packages")) for p in (Path(sys.prefix), folder / "book")
-    )
+    places = (Path(sys.prefix), folder / "book")
+    here, there = (next(p.glob("lib/python*/site-packages")) for p in places)
     for path in here.iterdir():
         if "normlib" not in path.name and not (there / path.name).exists():
             (there / path.name).symlink_to(path)

@@ -64,7 +64,7 @@ def together(reached: dict[bytes, list[int]], outputs: int) -> tuple[list[Togeth
     return groups, numbers
 
 
-def central_gradient(f: Callable, a: np.ndarray, h: float, groups: list[Together]) -> np.ndarray:
+def central_gradient(f: Callable, a: np.ndarray, h: float, groups: list[Together]):
     """(f(a + h) - f(a - h)) / 2h for every entry of `a`; f returns a number for each owner."""
     a, gradient = a.copy(), np.empty(a.shape)
     for at, owner in groups:
