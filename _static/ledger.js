@@ -4,9 +4,9 @@ document.addEventListener("DOMContentLoaded", () => {
   if (!table) return;
   const body = table.tBodies[0];
   const rows = [...body.rows];
-  const text = (row, column) => row.cells[column].innerText.trim();
+  const text = (row, column) => row.cells[column].textContent.trim();
   const columns = [...table.tHead.rows[0].cells];
-  const column = (name) => columns.findIndex((cell) => cell.innerText.trim() === name);
+  const column = (name) => columns.findIndex((cell) => cell.textContent.trim() === name);
   const filters = {
     "said by": (row) => row.dataset.sources.split("|"), // the text shows the lines as well
     verdict: (row) => [text(row, column("verdict"))],

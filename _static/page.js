@@ -1,126 +1,128 @@
 // What a page does beyond being read: colours, sidebars, the field of the search, the place in the
 // contents. Without this script a page is whole; its sidebars and its search need it on a phone.
-const all = (selector) => [...document.querySelectorAll(selector)];
-const one = (selector) => document.querySelector(selector);
+(() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const one = (selector) => document.querySelector(selector);
 
-// Light, dark, or as the reader's system has it.
-const system = matchMedia("(prefers-color-scheme: dark)");
+  // Light, dark, or as the reader's system has it.
+  const system = matchMedia("(prefers-color-scheme: dark)");
 
-function colour(mode) {
-  const theme = mode !== "auto" ? mode : system.matches ? "dark" : "light";
-  Object.assign(document.documentElement.dataset, { mode, theme });
-  localStorage.setItem("mode", mode);
-}
-
-system.addEventListener("change", () => colour(document.documentElement.dataset.mode));
-for (const button of all(".theme-switch-button")) {
-  button.addEventListener("click", () => {
-    const modes = system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
-    colour(modes[(modes.indexOf(document.documentElement.dataset.mode) + 1) % 3]);
-  });
-}
-
-// A sidebar is there while its hidden box is ticked; on a wide page the left one while it is not.
-for (const side of ["primary", "secondary"]) {
-  const [button, bar] = [one(`.${side}-toggle`), one(`.bd-sidebar-${side}`)];
-  const box = document.getElementById(`pst-${side}-sidebar-checkbox`);
-  if (!button || !bar) continue;
-  const turn = () => {
-    box.checked = !box.checked;
-    const there = bar.getBoundingClientRect().width > 0 && box.checked;
-    if (there) setTimeout(() => bar.querySelector("a, button").focus(), 100); // once it is shown
-    else button.focus();
-  };
-  button.addEventListener("click", turn);
-  bar.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && box.checked) turn();
-  });
-}
-
-// The search: a field above the page, or that of the search page itself.
-const above = one(".search-button__wrapper");
-const field = one("article form.bd-search input, .bd-search-container input") ?? above.querySelector("input");
-let before = null;
-
-function search(open) {
-  if (above.contains(field)) above.classList.toggle("show", open);
-  if (open) {
-    before = document.activeElement;
-    field.select();
-    field.focus();
-  } else before?.focus();
-}
-
-const mac = /^(Mac|iPhone|iPad)/.test(navigator.platform);
-if (mac) for (const key of all(".kbd-shortcut__modifier:first-child")) key.innerText = "⌘";
-for (const button of all(".search-button__button")) button.onclick = () => search(true);
-one(".search-button__overlay").onclick = () => search(false);
-addEventListener("keydown", (event) => {
-  const [asked, other] = mac ? [event.metaKey, event.ctrlKey] : [event.ctrlKey, event.metaKey];
-  if (asked && !other && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") {
-    event.preventDefault();
-    search(true);
-  } else if (event.key === "Escape") {
-    if (document.activeElement === field) search(false);
-    for (const panel of all("details.run-page[open]")) panel.open = false;
+  function colour(mode) {
+    const theme = mode !== "auto" ? mode : system.matches ? "dark" : "light";
+    Object.assign(document.documentElement.dataset, { mode, theme });
+    localStorage.setItem("mode", mode);
   }
-});
-addEventListener("click", (event) => {
-  for (const panel of all("details.run-page[open]")) panel.open = panel.contains(event.target);
-});
 
-// Where the reader is: marked in the contents of the page. A section counts while it crosses a band
-// in the upper part of the window.
-const entries = new Map(all(".bd-toc-nav a").map((a) => [decodeURIComponent(a.hash).slice(1), a]));
-const crossing = new Set();
-const watch = new IntersectionObserver(
-  (seen) => {
-    for (const { target, isIntersecting } of seen)
-      crossing[isIntersecting ? "add" : "delete"](target.id);
-    const here = [...entries.keys()].filter((id) => crossing.has(id)).at(-1);
-    for (const [id, a] of entries) {
-      for (const e of [a, a.parentElement]) e.classList.toggle("active", id === here);
+  system.addEventListener("change", () => colour(document.documentElement.dataset.mode));
+  for (const button of all(".theme-switch-button")) {
+    button.addEventListener("click", () => {
+      const modes = system.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
+      colour(modes[(modes.indexOf(document.documentElement.dataset.mode) + 1) % 3]);
+    });
+  }
+
+  // A sidebar is there while its hidden box is ticked; on a wide page the left one while it is not.
+  for (const side of ["primary", "secondary"]) {
+    const [button, bar] = [one(`.${side}-toggle`), one(`.bd-sidebar-${side}`)];
+    const box = document.getElementById(`pst-${side}-sidebar-checkbox`);
+    if (!button || !bar) continue;
+    const turn = () => {
+      box.checked = !box.checked;
+      const there = bar.getBoundingClientRect().width > 0 && box.checked;
+      if (there) setTimeout(() => bar.querySelector("a, button").focus(), 100); // once it is shown
+      else button.focus();
+    };
+    button.addEventListener("click", turn);
+    bar.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && box.checked) turn();
+    });
+  }
+
+  // The search: a field above the page, or that of the search page itself.
+  const above = one(".search-button__wrapper");
+  const field = one("article form.bd-search input, .bd-search-container input") ?? above?.querySelector("input");
+  let before = null;
+
+  function search(open) {
+    if (above?.contains(field)) above.classList.toggle("show", open);
+    if (open) {
+      before = document.activeElement;
+      field.select();
+      field.focus();
+    } else before?.focus();
+  }
+
+  const mac = /^(Mac|iPhone|iPad)/.test(navigator.platform);
+  if (mac) for (const key of all(".kbd-shortcut__modifier:first-child")) key.innerText = "⌘";
+  for (const button of all(".search-button__button")) button.onclick = () => search(true);
+  one(".search-button__overlay")?.addEventListener("click", () => search(false));
+  addEventListener("keydown", (event) => {
+    const [asked, other] = mac ? [event.metaKey, event.ctrlKey] : [event.ctrlKey, event.metaKey];
+    if (asked && !other && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      search(true);
+    } else if (event.key === "Escape") {
+      if (document.activeElement === field) search(false);
+      for (const panel of all("details.run-page[open]")) panel.open = false;
     }
-  },
-  { rootMargin: "-15% 0px -75%" },
-);
-for (const section of all("article section[id]")) if (entries.has(section.id)) watch.observe(section);
+  });
+  addEventListener("click", (event) => {
+    for (const panel of all("details.run-page[open]")) panel.open = panel.contains(event.target);
+  });
 
-new IntersectionObserver(([pixel]) => {
-  document.body.classList.toggle("scrolled", pixel.boundingClientRect.y < 0);
-}).observe(one(".sbt-scroll-pixel-helper"));
+  // Where the reader is: marked in the contents of the page. A section counts while it crosses a band
+  // in the upper part of the window.
+  const entries = new Map(all(".bd-toc-nav a").map((a) => [decodeURIComponent(a.hash).slice(1), a]));
+  const crossing = new Set();
+  const watch = new IntersectionObserver(
+    (seen) => {
+      for (const { target, isIntersecting } of seen)
+        crossing[isIntersecting ? "add" : "delete"](target.id);
+      const here = [...entries.keys()].filter((id) => crossing.has(id)).at(-1);
+      for (const [id, a] of entries) {
+        for (const e of [a, a.parentElement]) e.classList.toggle("active", id === here);
+      }
+    },
+    { rootMargin: "-15% 0px -75%" },
+  );
+  for (const section of all("article section[id]")) if (entries.has(section.id)) watch.observe(section);
 
-// A box that scrolls must be reached by the keyboard. Boxes are measured when there is time, and
-// again when a fold opens or the window changes.
-const BOXES = ["pre", ".cell_output", "div.math > div", ".pst-scrollable-table-container", "table.verdict"];
-const boxes = (part) => [...part.querySelectorAll(`:is(${BOXES})`)];
-const waiting = new Set();
+  new IntersectionObserver(([pixel]) => {
+    document.body.classList.toggle("scrolled", pixel.boundingClientRect.y < 0);
+  }).observe(one(".sbt-scroll-pixel-helper"));
 
-function measure(time) {
-  for (const box of waiting) {
-    waiting.delete(box);
-    if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
-    else box.removeAttribute("tabindex");
-    if (time.timeRemaining() < 5) break;
+  // A box that scrolls must be reached by the keyboard. Boxes are measured when there is time, and
+  // again when a fold opens or the window changes.
+  const BOXES = ["pre", ".cell_output", "div.math > div", ".pst-scrollable-table-container", "table.verdict"];
+  const boxes = (part) => [...part.querySelectorAll(`:is(${BOXES})`)];
+  const waiting = new Set();
+
+  function measure(time) {
+    for (const box of waiting) {
+      waiting.delete(box);
+      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+      if (time.timeRemaining() < 5) break;
+    }
+    if (waiting.size) soon(measure);
   }
-  if (waiting.size) soon(measure);
-}
-const soon = window.requestIdleCallback ?? ((act) => setTimeout(act, 50, { timeRemaining: () => 0 }));
+  const soon = window.requestIdleCallback ?? ((act) => setTimeout(act, 50, { timeRemaining: () => 0 }));
 
-function look(part) {
-  if (!waiting.size) soon(measure);
-  for (const box of boxes(part)) waiting.add(box);
-}
-const article = one("article");
-if (article) {
-  look(article);
-  article.addEventListener("toggle", (event) => look(event.target), true);
-  addEventListener("resize", () => look(article));
-}
+  function look(part) {
+    if (!waiting.size) soon(measure);
+    for (const box of boxes(part)) waiting.add(box);
+  }
+  const article = one("article");
+  if (article) {
+    look(article);
+    article.addEventListener("toggle", (event) => look(event.target), true);
+    addEventListener("resize", () => look(article));
+  }
 
-// The page's own place in the left sidebar, if it is not seen there.
-new IntersectionObserver(([{ target, isIntersecting, boundingClientRect: place }], observer) => {
-  const bar = one(".bd-sidebar-primary");
-  if (!isIntersecting && place.width) bar.scrollTop += place.top - bar.clientHeight / 2;
-  observer.disconnect();
-}).observe(one(".bd-docs-nav .current.active > a") ?? document.body);
+  // The page's own place in the left sidebar, if it is not seen there.
+  new IntersectionObserver(([{ target, isIntersecting, boundingClientRect: place }], observer) => {
+    const bar = one(".bd-sidebar-primary");
+    if (!isIntersecting && place.width) bar.scrollTop += place.top - bar.clientHeight / 2;
+    observer.disconnect();
+  }).observe(one(".bd-docs-nav .current.active > a") ?? document.body);
+})();

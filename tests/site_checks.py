@@ -226,6 +226,7 @@ CUT_OFF = """() => {
   const walk = (e, boxes) => {
     const style = getComputedStyle(e), box = e.getBoundingClientRect();
     if (style.display === 'none' || style.visibility === 'hidden') return;
+    if (style.position === 'absolute') boxes = boxes.slice(0, 1);  // it lies above its neighbours
     const inline = ['inline', 'contents'].includes(style.display) && !e.matches(whole);
     if (!inline && sticksOut(box, boxes, e.outerHTML) || e.matches(whole)) return;
     if (box.width === 1 && box.height === 1) return;  // for screen readers

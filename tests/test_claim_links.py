@@ -7,6 +7,7 @@ import sys
 import claim_links
 import nbformat
 import pytest
+import run_page
 import site_checks
 from docutils import nodes
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -63,9 +64,10 @@ def notebook(path, text, **output):
 def built(tmp_path_factory):
     """A book of a chapter, of one whose links are wrong, and a claims page: folder, messages."""
     tree = tmp_path_factory.mktemp("book")
-    for name in ("_static", "tools"):
+    for name in ("_static", "_templates", "tools"):
         shutil.copytree(ROOT / name, tree / name)
-    shutil.copy(ROOT / "_config.yml", tree)
+    for name in ("_config.yml", *run_page.PARTS):
+        shutil.copy(ROOT / name, tree)
     pages = "".join(f"- file: chapters/{name}\n" for name in ("old", "bad", "claims/topic"))
     files = {
         "_toc.yml": f"format: jb-book\nroot: report\nchapters:\n{pages}",

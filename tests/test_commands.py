@@ -27,6 +27,8 @@ TARGETS = [
     "test",
     "check",
     "serve",
+    "zip",
+    "audit",
     "lab",
     "refresh",
     "bench",
@@ -40,6 +42,8 @@ FRAME = [
     "Makefile",
     "_config.yml",
     "_static",
+    "_templates",
+    "LICENSE",
     "pyproject.toml",
     "requirements.txt",
     "requirements.lock",
@@ -293,7 +297,7 @@ def test_a_second_build_sees_an_edited_page_and_an_edited_style(builds):
     assert said.returncode == 0
     assert "edited */" in new["sound.html"] and "edited */" in new["book.css"]
     # Every page names the version of its style, else a browser would go on with the old one.
-    style = re.compile(r"book\.css\?v=\w+")
+    style = re.compile(r"site\.css\?v=\w+")
     assert style.search(old["page.html"])[0] != style.search(new["page.html"])[0]
 
 

@@ -10,6 +10,7 @@ import mathematics_font
 import nbformat
 import pytest
 import refresh
+import run_page
 import sympy as sp
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from project import ROOT, run
@@ -117,7 +118,8 @@ def shown(**data):
 def book(tmp_path_factory):
     """The folder of a small book with right and wrong formulas, and what its build said."""
     tree = tmp_path_factory.mktemp("book")
-    for name in ("_config.yml", "_static", "tools"):
+    parts = ("_config.yml", "_static", "_templates", "tools", *run_page.PARTS)
+    for name in parts:
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
     shutil.copytree(ROOT / "normlib" / "claims", tree / "normlib" / "claims")
     cells = [

@@ -383,7 +383,7 @@ ASKED = {
     "half precision": "floating-point",
     "momentum": "batch-norm-in-use",
     "padding": "in-practice",
-    "SyncBatchNorm": "batch-norm-in-use",
+    "SyncBatchNorm": "distributed-batch-norm",
 }
 
 

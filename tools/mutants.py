@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 import peers
 import pytest
+import store
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "mutants.txt", ROOT / "_build" / "mutants"
@@ -418,7 +419,7 @@ def main(part: str) -> None:
     table = json.loads(read(TARGET)) if TARGET.exists() else {}
     row = summary(left_out, len(mutants), said)
     table[part] = {"date": date.today().isoformat(), "seed": SEED} | row
-    TARGET.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    store.write_json(TARGET, table)
     if row["unexplained"]:
         sys.exit(
             f"mutants: expected each to be noticed or listed, got {row['unexplained']} that are "
