@@ -72,7 +72,6 @@ async def look(context, url, views):
     await page.set_viewport_size({"width": page_budget.WIDTH, "height": HEIGHT})
     await page.goto(url)
     seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
-    await page.add_style_tag(content=LAID_OUT)
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
     for (width, scheme), scripts in views.items():
@@ -159,9 +158,6 @@ def burdens(arrival, folder, nodes):
         f"{got:.4g} {what}, at most {most}" for what, (got, most) in found.items() if got > most
     ]
 
-
-# Sections far below have no height of their own until they come near.
-LAID_OUT = "section { content-visibility: visible !important }"
 
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import nbformat
 import numpy as np
@@ -565,6 +566,12 @@ def test_an_array_without_methods_is_refused_with_what_to_do():
         normlib.layer_norm(Bare(), Bare(), Bare())
     with pytest.raises(ValueError, match=r"x must be a NumPy array .*got strict.float64 in"):
         verify.Problem(*PAIR, (Bare(), np.ones(4)), **seeded())
+
+
+def test_what_has_a_shape_and_no_dtype_is_no_array():
+    half = SimpleNamespace(shape=(4, 3), mean=np.mean)
+    with pytest.raises(ValueError, match=r"x must be an array, but got a SimpleNamespace; try"):
+        normlib.layer_norm(half, np.ones(3), np.ones(3))
 
 
 class Traced(np.ndarray):

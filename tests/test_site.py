@@ -504,12 +504,15 @@ def test_on_a_phone_the_contents_open_take_the_focus_and_close_by_a_key(opened):
     page.wait_for_function("() => document.activeElement.matches('.primary-toggle')")
 
 
-def test_the_contents_mark_the_section_that_is_read(opened):
-    page = opened("chapters/batch-norm.html")
-    page.evaluate("() => document.getElementById('witnesses').scrollIntoView()")
-    page.wait_for_function(
-        "() => document.querySelector('.bd-toc-nav a.active')?.hash === '#witnesses'"
-    )
+AT = "id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < 150"
+
+
+def test_a_link_to_a_section_far_below_leads_there_and_the_contents_mark_it(opened):
+    page = opened("chapters/batch-norm.html#witnesses")
+    page.wait_for_function(AT, arg="witnesses")
+    page.locator('.bd-toc-nav a[href="#code"]').click()
+    page.wait_for_function(AT, arg="code")
+    page.wait_for_function("() => document.querySelector('.bd-toc-nav a.active')?.hash === '#code'")
 
 
 def test_a_box_that_scrolls_is_reached_by_the_keyboard(opened):

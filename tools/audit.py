@@ -103,13 +103,12 @@ def scores(url: str, browser: str) -> dict:
 
 
 def violations(browser, url: str) -> list[str]:
-    """What axe finds on a page, in each view, with everything unfolded and laid out."""
+    """What axe finds on a page, in each view, with everything unfolded."""
     lines = set()
     for width, scheme in VIEWS:
         view = {"width": width, "height": 800}
         page = browser.new_page(color_scheme=scheme, viewport=view)
         page.goto(url)
-        page.add_style_tag(content="section { content-visibility: visible !important }")
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         page.add_script_tag(path=str(WORK / "node_modules" / "axe-core" / "axe.min.js"))
         page.wait_for_timeout(500)  # until the page has measured its boxes

@@ -99,6 +99,10 @@ def needed(script, body: str) -> bool:
     return all(mark in body for mark in works_on)
 
 
+def is_ours(script) -> bool:
+    return (script.filename or "").endswith("page.js")
+
+
 def waiting(script):
     """The same script, run once the page is whole. A copy: another page may want it at once."""
     if not script.filename:
@@ -129,8 +133,9 @@ def light_page(app, page, template, context, doctree) -> None:
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
     context["generate_toctree_html"] = named_folds(context["generate_toctree_html"])
     context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
-    if template != "search.html":  # its own scripts, which the theme writes out, do not wait
-        context["script_files"] = [*map(waiting, context["script_files"])]
+    # On the page of the search its own scripts, which the theme writes out, do not wait.
+    here = [js for js in context["script_files"] if template != "search.html" or is_ours(js)]
+    context["script_files"] = [waiting(js) if js in here else js for js in context["script_files"]]
 
 
 def finish(app, exception) -> None:

@@ -45,7 +45,7 @@ LEFT_OUT = ("_build", ".git", ".venv", ".hypothesis", "__pycache__", ".ipynb_che
 
 SEED, DRAWN = 15, 200
 PARTS = {  # the test files that try a part, the likeliest first
-    "layers": ("layers", "bad_input", "family", "properties"),
+    "layers": ("layers", "bad_input", "family", "properties", "any_layer"),
     "verify": ("verify", "bad_input", "calibration", "family", "planted", "experiments"),
     "claims": ("ledger", "trials", "pages"),
 }
