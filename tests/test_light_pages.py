@@ -87,6 +87,8 @@ def test_the_font_of_the_site_has_what_its_formulas_need_and_draws_it_as_before(
     page = "<p>q</p><math><mi>x</mi><mo>&#8721;</mo><mo>(</mo></math>"
     used = used_signs.signs([page])
     assert used == {"x", "∑", "("}
+    rooted = page.replace("<mi>x</mi>", "<msqrt><mi>x</mi></msqrt>")
+    assert used_signs.signs([rooted]) == used | {"√"}  # which no text has
     used_signs.keep(FONT, used, tmp_path / "font.woff")
     before, after = TTFont(FONT), TTFont(tmp_path / "font.woff")
     assert {chr(c) for c in after.getBestCmap()} == used | {"𝑥"}  # a letter alone is drawn italic

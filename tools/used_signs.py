@@ -13,9 +13,14 @@ FORMULA = re.compile(r"<math\b.*?</math>", re.S)
 TAG = re.compile(r"<[^>]+>")
 
 
+ROOTS = re.compile(r"<m(?:sqrt|root)\b")
+
+
 def signs(pages: Iterable[str]) -> set[str]:
-    """The characters in the formulas of these pages."""
-    return {s for page in pages for f in FORMULA.findall(page) for s in unescape(TAG.sub("", f))}
+    """The characters in the formulas of these pages, and the sign of a root, which is no text."""
+    formulas = [formula for page in pages for formula in FORMULA.findall(page)]
+    written = {sign for formula in formulas for sign in unescape(TAG.sub("", formula))}
+    return written | ({"√"} if any(map(ROOTS.search, formulas)) else set())
 
 
 def italic(sign: str) -> bool:
