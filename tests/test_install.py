@@ -81,7 +81,8 @@ def brought(extra=""):
     extras = PROJECT["optional-dependencies"]
     names = {*PROJECT["dependencies"], *(extras[extra] if extra else ())}
     for inner in [n for n in names if n.startswith("normlib[")]:
-        names = names - {inner} | brought(inner[len("normlib[") : -1])
+        names = names - {inner}
+        names = names.union(*map(brought, inner[len("normlib[") : -1].split(",")))
     return {NAMES.get(name, name) for name in names}
 
 
@@ -96,6 +97,8 @@ def imported_by(*parts):
     [
         ("", ["layers"]),
         ("verify", ["layers", "verify", "evidence"]),
+        ("distributed", ["layers", "distributed"]),
+        ("fused", ["layers", "fused"]),
         ("book", ["layers", "verify", "evidence", "claims", "experiments", "book"]),
     ],
 )
