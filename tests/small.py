@@ -39,8 +39,8 @@ FILES = {
     "from normlib.evidence.case import Case\n"
     "RMS = Case(forward=layers.rms_norm, forms=('images', 'matrix'))",
     "tools/made.py": "",
-    "normlib/data/runs.json": "[]",
-    "normlib/data/other.json": "[]",
+    "chapters/data/runs.json": "[]",
+    "chapters/data/other.json": "[]",
     "tests/project.py": "ROOT = ''",
     "tests/cases.py": "",
     "tests/test_report.py": "import cases, pytest\n"
@@ -65,7 +65,7 @@ NOTEBOOKS = {
     "check": ["from normlib.verify import backward"],
     "claims/topic": [
         "from normlib.claims import decide\ndecide('001-01')",
-        "with open('data/runs.json') as runs: runs.read()",
+        "with open('../data/runs.json') as runs: runs.read()",
     ],
 }
 PAGES = {f"chapters/{name}" for name in NOTEBOOKS}

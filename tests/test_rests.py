@@ -90,8 +90,8 @@ CHANGES = {
         ("normlib/claims/decision.py", "pass", "return"),
         {"chapters/norm", "chapters/claims/topic", "chapters/ledger", "chapters/errata"},
     ),
-    "data": (("normlib/data/runs.json", "]", "1]"), {"chapters/train", "chapters/claims/topic"}),
-    "data that no page names": (("normlib/data/other.json", "]", "1]"), set()),
+    "data": (("chapters/data/runs.json", "]", "1]"), {"chapters/train", "chapters/claims/topic"}),
+    "data that no page names": (("chapters/data/other.json", "]", "1]"), set()),
     "a tool that nothing imports": (("tools/made.py", "", "x = 1"), set()),
     "the lock": (
         ("requirements.lock", "2", "3"),
