@@ -41,7 +41,7 @@ serve: book  ## show the site on a free port of this machine
 	@$(PY) tools/serve.py $(BUILD)/html
 
 zip: book  ## pack the site: unpacked, it can be read from its folder without a server
-	@cd $(BUILD) && rm -f normalization-layers.zip && ../$(PY) -m zipfile -c normalization-layers.zip html
+	@$(PY) -m zipfile -c $(BUILD)/normalization-layers.zip $(BUILD)/html
 	@echo "$(BUILD)/normalization-layers.zip: unpack it and open html/index.html"
 
 audit: book  ## score every page with Lighthouse and axe; needs Node.js and a quiet machine

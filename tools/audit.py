@@ -152,9 +152,7 @@ def main(folder: str, *chosen: str) -> None:
 def told(results: dict) -> str | None:
     """Print a line for each page; return what falls short, if anything does."""
     short = []
-    print(
-        f"{'page':48} {'speed':>5} {'range':>9} {'access':>6} {'best':>5} {'seo':>5} {'KiB':>5} axe"
-    )
+    print(HEAD)
     for page, r in results.items():
         numbers = [round(100 * r[name]) for name in ("performance", "from", "to", *CATEGORIES[1:])]
         speed, low, high, access, best, seo = numbers
