@@ -23,7 +23,8 @@ from normlib import (
     standardize_backward,
     verify,
 )
-from normlib.verify import autograd, numeric, symbolic
+from normlib.verify import autograd, derivations, numeric, symbolic
+from normlib.verify.derivations import i
 from normlib.verify.run import WITNESSES, calls
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
@@ -251,6 +252,18 @@ def test_a_gradient_that_leans_on_the_mean_is_seen_by_the_properties():
     assert any("⟂ 1" in check.how for check in verdict.red)
 
 
+def test_a_part_along_a_flat_direction_is_seen_in_a_tiny_gradient_too():
+    far = 1e9 * X, GAMMA, BETA
+    lean = changed(lambda dx, *rest: (dx + 1e-5 * np.abs(dx).max(), *rest))
+    verdict = red(backward=lean, args=far, **FAST)
+    assert any("⟂ 1" in check.how for check in verdict.red)
+
+
+def test_outputs_far_from_zero_do_not_make_a_forward_pass_for_one_that_is_not_analytic():
+    problem = verify.Problem(batch_norm, batch_norm_backward, (X, GAMMA, 1e9 + BETA), **seeded())
+    assert problem.lacks_complex == ""
+
+
 # Gradients that are plainly broken.
 
 
@@ -434,6 +447,13 @@ def test_the_arguments_are_left_as_they_were():
     verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
     for a, b in zip(ARGS, copies, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_a_sum_of_what_has_no_index_is_as_often_that_as_the_sum_has_terms():
+    a = sp.Symbol("a")
+    for count in (derivations.N, derivations.K):
+        found = derivations.expanded(derivations.total(a + a * derivations.x[i], count))
+        assert found == a * count + a * derivations.total(derivations.x[i], count)
 
 
 def test_roots_of_multiples_of_each_other_are_recognized_and_no_others():

@@ -65,9 +65,10 @@ def weighted_products(dy, gamma, x, hi, lo):
 def set_powers(x, first, step, pieces, size, shift):
     """The powers of a set: `pieces` of this size, the next one `step` further on."""
     s = q = 0.0
-    for begin in range(first, first + pieces * step, step):
-        for at in range(begin, begin + size, BLOCK):
-            a, b = powers(x[at : min(at + BLOCK, begin + size)], shift)
+    for p in range(pieces):
+        begin, end = first + p * step, first + p * step + size
+        for at in range(begin, end, BLOCK):
+            a, b = powers(x[at : min(at + BLOCK, end)], shift)
             s += a
             q += b
     return s, q
@@ -92,21 +93,22 @@ def statistics(x, first, step, pieces, size, center, eps):
         d += s / n
     hi = x.dtype.type(shift + d)
     lo = x.dtype.type((shift - hi) + d)
-    return hi, lo, x.dtype.type((q / n - d * d + eps) ** -0.5)
+    return hi, lo, x.dtype.type(1 / (q / n - d * d + eps) ** 0.5)
 
 
 @entry
 def rows_forward(x, gamma, beta, layout, eps, y, mean, rstd, start, stop):
     """Rows of n values. gamma and beta hold n for each group; the groups take turns."""
     n, center = layout
+    at = start * n % gamma.size
     for r in range(start, stop):
         hi, lo, k = statistics(x, r * n, n, 1, n, center, eps)
         mean[0, r], mean[1, r], rstd[r] = hi, lo, k
-        at = r * n % gamma.size
         row, out = x[r * n : r * n + n], y[r * n : r * n + n]
         g, b = gamma[at : at + n], beta[at : at + n]
         for i in range(n):
             out[i] = ((row[i] - hi) - lo) * k * g[i] + b[i]
+        at = at + n if at + n < gamma.size else 0
 
 
 @entry

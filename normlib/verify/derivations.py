@@ -52,8 +52,9 @@ def expanded(expr: sp.Expr) -> sp.Expr:
     expressions look equal."""
 
     def split(summand: sp.Expr, limits: sp.Tuple) -> sp.Expr:
-        terms = [term.as_independent(i) for term in sp.Add.make_args(sp.expand(summand))]
-        return sp.Add(*(a * (sp.Sum(b, limits) if b.has(i) else b * N) for a, b in terms))
+        (_, first, last), terms = limits, sp.Add.make_args(sp.expand(summand))
+        count, parts = last - first + 1, [term.as_independent(i) for term in terms]
+        return sp.Add(*(a * (sp.Sum(b, limits) if b.has(i) else b * count) for a, b in parts))
 
     return sp.expand(expr.replace(sp.Sum, split))
 
