@@ -442,8 +442,11 @@ def test_the_command_takes_a_layer_of_torch_settings_and_float32(capsys):
 
 BAD_WORDS = {
     "no such module": (["nowhere:f"], "expected a module .* imported from .*got 'nowhere'"),
-    "no such function": ([f"{MODULE}:f"], "expected a function of .*'rms_norm'.* got 'f'"),
+    "no such function": (
+        [f"{MODULE}:f"], "expected a function of .*among (?!.*'WITNESSES').*'rms_norm'.* got 'f'",
+    ),
     "no function": (["nowhere"], "expected module:function, got 'nowhere'"),
+    "no module": ([":rms_norm"], "expected module:function, got ':rms_norm'"),
     "another argument": (
         [f"{MODULE}:RMSNorm", "--positive", "var"],
         "positive must name .*'weight'.* got .*'var'",
@@ -467,6 +470,11 @@ def test_the_command_shows_the_traceback_of_a_layer_that_fails(capsys):
     words = f"{MODULE}:rms_norm", ":rms_norm_backward", "--set", "eps=none"
     assert main(*words) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_command_draws_from_the_seed_0_unless_it_is_told_another():
+    words = [f"{MODULE}:rms_norm", "--shapes", "4"]
+    assert command.parsed(words).seed == 0 != command.parsed([*words, "--seed", "3"]).seed
 
 
 @pytest.mark.parametrize("words", [["--shapes", "8by3"], ["--shapes", "0x3"], ["--set", "eps"]])

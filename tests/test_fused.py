@@ -284,11 +284,11 @@ PLANTS = {
     "variance term with a plus": ("(d - mean_d) - c", "(d - mean_d) + c", BATCH),
     "variance divided by n - 1": ("q / n - d * d", "q / (n - 1) - d * d", GROUP),
     "eps outside the root": (
-        "(q / n - d * d + eps) ** -0.5", "((q / n - d * d) ** 0.5 + eps) ** -1", IMAGES,
+        "(q / n - d * d + eps) ** 0.5", "((q / n - d * d) ** 0.5 + eps)", IMAGES,
     ),
     "what rounding left, forgotten in columns": ("((shift - hi) + s)", "(shift + s)", BATCH),
     "every group with the gamma of the first": (
-        "at = r * n % gamma.size\n        row", "at = 0\n        row", GROUP_ROWS,
+        "at = at + n if at + n < gamma.size else 0", "at = 0", GROUP_ROWS,
     ),
     "gamma forgotten in the sums": ("d = gamma[i] * dy[i]", "d = dy[i]", LAYER),
     "gamma forgotten in dx": ("g[i] * up[i], (row", "up[i], (row", LAYER),

@@ -37,6 +37,13 @@ def test_a_packed_picture_has_every_pixel_and_says_its_size(drawn, tmp_path):
     assert light_pages.webp(png(drawn), tmp_path)[0] != name
 
 
+def test_a_corner_is_no_head_and_a_reference_is_an_item_of_its_list():
+    corner = '<tr><th class="head"><p></p></th><th scope="col"></th><th><p>layer</p></th></tr>'
+    assert light_pages.well_said(corner) == "<tr><td></td><td></td><th><p>layer</p></th></tr>"
+    entries = '<div role="list"><div id="a" role="doc-biblioentry">'
+    assert light_pages.well_said(entries) == '<div role="list"><div id="a" role="listitem">'
+
+
 def test_all_pictures_but_the_first_wait_and_each_has_its_place(drawn, tmp_path):
     (tmp_path / "a.png").write_bytes(png(drawn))
     app = SimpleNamespace(srcdir=tmp_path, outdir=tmp_path / "out")

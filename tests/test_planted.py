@@ -16,6 +16,7 @@ from normlib.verify.planted import (
     Edit,
     Plant,
     PlantingError,
+    bessel,
     falsify,
     plant,
     planted_errors,
@@ -195,3 +196,10 @@ def test_a_harmless_rewrite_keeps_every_plant_or_stops_with_its_name(number, tmp
 
 def test_of_twenty_rewrites_most_keep_every_plant():
     assert len(REWRITES) == 20 and sum("stops" not in rewrite for rewrite in REWRITES) >= 10
+
+
+def test_the_factor_of_an_unbiased_variance_is_that_of_numpys():
+    x = np.random.default_rng(0).standard_normal((4, 3, 5))
+    for axes in ((0,), (1,), (0, 2)):
+        ratio = np.var(x, axis=axes, ddof=1) / np.var(x, axis=axes)
+        np.testing.assert_allclose(bessel(x, axes), ratio, rtol=1e-12)

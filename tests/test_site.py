@@ -493,6 +493,16 @@ def test_keys_open_the_search_and_close_it(opened):
     assert not field.is_visible()
 
 
+def test_each_page_has_a_line_that_says_what_it_is_about(folder):
+    lines = {}
+    for name in [*PAGES, "genindex.html"]:
+        page = (folder / name).read_text(encoding="utf-8")
+        found = re.search(r'<meta name="description" content="([^"]+)"', page)
+        lines[name] = found and found[1]
+    assert all(lines.values()), [name for name, line in lines.items() if not line]
+    assert len({*lines.values()}) == len(lines)
+
+
 def test_on_a_phone_the_contents_open_take_the_focus_and_close_by_a_key(opened):
     page = opened("chapters/batch-norm.html")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -19,12 +19,15 @@ from normlib import (
     evidence,
     partial_rms_norm,
     partial_rms_norm_backward,
+    rms_norm,
+    rms_norm_backward,
     standardize,
     standardize_backward,
     verify,
 )
 from normlib.verify import autograd, derivations, numeric, symbolic
 from normlib.verify.derivations import i
+from normlib.verify.problem import spread
 from normlib.verify.run import WITNESSES, calls
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
@@ -76,6 +79,13 @@ def test_batch_norm_at_inference_passes_with_all_five_gradients(shape):
         *pair, args, **seeded(), reference=evidence.batch_norm_inference.reference
     )
     assert [check.failure for check in autograd.forward(problem)] == [""]
+
+
+def test_rms_norm_passes_all_eight_witnesses():
+    rng = np.random.default_rng(2)
+    args = rng.standard_normal((4, 3)), rng.standard_normal(3)
+    verdict = verify.backward(rms_norm, rms_norm_backward, args, **evidence.rms_norm(), **seeded())
+    assert verdict.ran == WITNESSES and not verdict.red
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2)])
@@ -264,12 +274,44 @@ def test_outputs_far_from_zero_do_not_make_a_forward_pass_for_one_that_is_not_an
     assert problem.lacks_complex == ""
 
 
+def test_what_comes_back_of_complex_numbers_must_have_the_shape_of_y():
+    def in_a_row(x, gamma, beta):
+        y, cache = batch_norm(x, gamma, beta)
+        return (y.ravel() if np.iscomplexobj(y) else y), cache
+
+    problem = verify.Problem(in_a_row, batch_norm_backward, ARGS, **seeded())
+    assert "of another shape" in problem.lacks_complex
+
+
+def test_the_size_of_terms_is_the_same_whether_complex_numbers_are_taken_or_not():
+    def real_only(x, gamma, beta):
+        if np.iscomplexobj(x):
+            raise TypeError
+        return batch_norm(x, gamma, beta)
+
+    both = [
+        verify.Problem(forward, batch_norm_backward, ARGS, **seeded()).scales
+        for forward in (batch_norm, real_only)
+    ]
+    np.testing.assert_allclose(*both, rtol=1e-6)
+
+
+def test_where_y_is_constant_its_size_is_the_unit():
+    def constant(x):
+        return 0 * x + 1e6, None
+
+    problem = verify.Problem(constant, lambda dy, cache: 0 * dy, (X,), **seeded())
+    unit = np.abs(problem.dy).max() * 1e6 / spread(X)
+    assert problem.scales == [pytest.approx(unit)]
+
+
 # Gradients that are plainly broken.
 
 
-def test_a_gradient_of_the_wrong_shape_is_red():
-    verdict = red(backward=changed(lambda dx, dgamma, dbeta: (dx, dgamma[None], dbeta)))
-    assert "the shape is (1, 3), and must be (3,)" in verdict.red[0].failure
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1)])
+def test_a_gradient_of_the_wrong_shape_is_red(shape):
+    wrong = changed(lambda dx, dgamma, dbeta: (dx, dgamma.reshape(shape), dbeta))
+    assert f"the shape is {shape}, and must be (3,)" in red(backward=wrong).red[0].failure
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -447,6 +489,13 @@ def test_the_arguments_are_left_as_they_were():
     verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
     for a, b in zip(ARGS, copies, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_a_root_has_what_all_its_terms_share_in_front_of_it():
+    a, b = sp.symbols("a b", positive=True)
+    for exponent in (sp.Rational(1, 2), -sp.Rational(1, 2)):
+        found = symbolic.with_primitive_roots(sp.Pow(27 * a + 6 * b, exponent))
+        assert found == sp.Pow(3, exponent) * sp.Pow(9 * a + 2 * b, exponent)
 
 
 def test_a_sum_of_what_has_no_index_is_as_often_that_as_the_sum_has_terms():

@@ -75,9 +75,13 @@ def card(title: str, site: str) -> Image.Image:
     return picture.quantize(32)
 
 
+# Pages that Sphinx makes have no text of ours.
+MADE = {"genindex": "All terms that the book defines, with the place where each is explained."}
+
+
 def head(app, page, template, context, doctree) -> None:
     base = app.config.html_baseurl.rstrip("/")
-    said, picture = shortened(description(doctree)), ""
+    said, picture = MADE.get(page) or shortened(description(doctree)), ""
     if base and doctree is not None:
         path = Path(app.outdir, CARDS, f"{make_id(page)}.png")
         path.parent.mkdir(exist_ok=True)

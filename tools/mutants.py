@@ -157,7 +157,8 @@ def placed(kind: str) -> Iterator[Mutant]:
         text = read(ROOT / path)
         nodes = [n for n in ast.walk(ast.parse(text)) if getattr(n, "name", None) == function]
         lines = text.splitlines(keepends=True)
-        start = sum(map(len, lines[: nodes[0].lineno - 1])) if nodes else len(text)
+        outside = 0 if not function else len(text)
+        start = sum(map(len, lines[: nodes[0].lineno - 1])) if nodes else outside
         first = text.find(shipped, start)
         if first < 0:
             raise ValueError(

@@ -55,8 +55,9 @@ def centered(x: Array, axes: tuple[int, ...]) -> Array:
         slice(0, 1) if axis in axes else slice(None) for axis in range(x.ndim)
     )
     c = x - x[first]
-    c = c - average(c, axes)
-    return c - average(c, axes)
+    c -= average(c, axes)
+    c -= average(c, axes)
+    return c
 
 
 def standardize(

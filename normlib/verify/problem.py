@@ -164,9 +164,9 @@ def above_zero(forward: Callable, count: int, varied: tuple[str, ...]) -> dict[s
 
 
 class Steps(NamedTuple):
-    """What complex steps find, for one argument."""
+    """What steps find, for one argument."""
 
-    gradient: np.ndarray
+    gradient: np.ndarray | None  # by complex steps alone
     terms: np.ndarray  # for each entry the sum of the absolute terms of its gradient
     reached: dict[bytes, list[int]]  # which outputs are moved, as bits: the entries that do so
 
@@ -274,7 +274,7 @@ class Problem:
         except Exception as error:
             return f"the forward takes no complex numbers ({reason(error)})"
         if not np.iscomplexobj(found) or np.shape(found) != y.shape:
-            return "the forward takes no complex numbers: what it returns is real"
+            return "the forward takes no complex numbers: y is then real, or of another shape"
         near = 10 * self.bounds.central * np.max(np.abs(slope)) + rounding
         far = max(np.max(np.abs(found.imag / TINY - slope)), np.max(np.abs(found.real - y)))
         return "" if far <= near else "not analytic: abs, max, var or a conjugate in the forward?"
@@ -324,13 +324,13 @@ class Problem:
         return [step(index) for index in range(len(self.args))]
 
     def _difference(self, index: int) -> Steps:
-        gradient, terms = np.empty((2, *self.args[index].shape))
+        terms = np.empty(self.args[index].shape)
         before, after = self.args[:index], self.args[index + 1 :]
-        loss = lambda a: self.forward(*before, a, *after)[0]  # noqa: E731
-        for entry, column in central_columns(loss, self.args[index]):
-            gradient[entry], terms[entry] = (column * self.dy).sum(), np.abs(column * self.dy).sum()
+        y = lambda a: self.forward(*before, a, *after)[0]  # noqa: E731
+        for entry, column in central_columns(y, self.args[index]):
+            terms[entry] = np.abs(column * self.dy).sum()
         every = np.packbits(np.ones(self.y.size, bool)).tobytes()  # which are reached is not known
-        return Steps(gradient, terms, {every: [*range(gradient.size)]})
+        return Steps(None, terms, {every: [*range(terms.size)]})
 
     def _step(self, index: int) -> Steps:
         gradient, terms = (np.empty(self.args[index].shape) for _ in range(2))
