@@ -26,14 +26,17 @@ def threads():
 
 def test_the_stored_table_is_whole():
     wanted = {
-        (name, shape, t, direction)
+        (memory, name, shape, t, direction)
+        for memory in fk.MEMORIES
         for name in kernel_bench.REFERENCES
         for shape in kernel_bench.SHAPES
         for t in kernel_bench.THREADS
         for direction in ("forward", "backward")
     }
     rows = STORED["rows"]
-    assert {(r["layer"], (*r["shape"],), r["threads"], r["direction"]) for r in rows} == wanted
+    keys = "threads", "direction"
+    found = {(r["memory"], r["layer"], (*r["shape"],), *(r[key] for key in keys)) for r in rows}
+    assert found == wanted
     assert len(rows) == len(wanted) and STORED["rounds"] == kernel_bench.ROUNDS
     small = {(r["layer"], (*r["shape"],)) for r in STORED["small"]}
     assert len(small) == len(kernel_bench.REFERENCES) * len(kernel_bench.SMALL)
@@ -77,30 +80,34 @@ def test_rounds_are_taken_in_turns_and_the_first_is_left_out():
 def test_every_row_is_printed():
     text = "\n".join(kernel_bench.told(STORED))
     for name in kernel_bench.REFERENCES:
-        assert text.count(f"{name} 4096×4096") == 4
+        assert text.count(f"{name} 4096×4096") == 8
     assert "GFLOP/s" in text
 
 
 ROWS = [
-    {"layer": "layer_norm", "shape": [1000, 1000], "threads": t, "direction": d,
-     "ms": {"copy": 1.0, "ours": m, "torch": 4.0}, "faster": [1, m, 3], "bandwidth": [0, m / 4, 1]}
-    for t, d, m in [(1, "forward", 1), (1, "backward", 2), (2, "forward", 3), (2, "backward", 4)]
+    {"layer": "layer_norm", "shape": [1000, 1000], "threads": 1, "memory": m, "direction": d,
+     "ms": {"copy": 1.0, "ours": v, "torch": 4.0}, "faster": [1, v, 3], "bandwidth": [0, v / 4, 1]}
+    for m, d, v in [("new", "forward", 1), ("new", "backward", 2), ("kept", "forward", 0.8),
+                    ("kept", "backward", 4)]
 ]  # fmt: skip
 
 
 def test_the_table_of_the_page_has_each_number_in_its_place():
     (row,) = fk.cells(ROWS, ["layer_norm"])
-    assert row == ("layer norm", "1000×1000", "1.0, 25 %", "2.0, 50 %", "3.0, 75 %", "4.0, 100 %")
-    assert fk.middle(ROWS, "faster") == 2.5 and len(fk.chosen(ROWS, threads=2)) == 2
+    assert row == ("layer norm", "1000×1000", "1.0, 25 %", "2.0, 50 %", "0.8, 20 %", "4.0, 100 %")
+    assert fk.middle(ROWS, "faster") == 1.5 and len(fk.chosen(ROWS, memory="kept")) == 2
 
 
-def test_the_summary_is_of_all_rows_and_names_the_slowest():
+def test_the_summary_is_of_all_rows_and_counts_those_that_are_lost():
     fast = [r | {"layer": "batch_norm", "faster": [8, 9, 9]} for r in ROWS]
-    told = {name: sides for name, *sides in fk.summary(ROWS + fast)}
-    assert told["median, times as fast"] == ["5.5", "6.5"]
-    assert told["of layer norm and RMSNorm"] == ["1.5", "3.5"]
-    assert told["the least"][0] == "1.0: layer norm 1000×1000, forward"
-    assert told["median, share of the copy's bandwidth"] == ["38 %", "88 %"]
+    two = [r | {"threads": 2} for r in ROWS]
+    told = {name: sides for name, *sides in fk.summary(ROWS + fast + two)}
+    assert told["median, times as fast"] == ["5.5", "1.5", "6.5", "2.4"]
+    assert told["of layer norm and RMSNorm"] == ["1.5", "1.5", "2.4", "2.4"]
+    assert told["the least"] == ["1.0", "1.0", "0.8", "0.8"]
+    assert told["slower than PyTorch"] == ["0 of 4", "0 of 2", "1 of 4", "1 of 2"]
+    assert told["median, share of the copy's bandwidth"] == ["38 %", "38 %", "60 %", "60 %"]
+    assert fk.lost(ROWS) == [ROWS[2]]
 
 
 def test_rates_are_operations_and_bytes_over_time():

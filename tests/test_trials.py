@@ -48,7 +48,9 @@ def test_an_interval_of_two_and_of_three_effects_has_the_ends_found_by_hand():
         assert mean == 2 and np.allclose((low, high), (2 - half, 2 + half), atol=1e-3)
 
 
-@pytest.mark.parametrize("effects", [[1.0], [1.0, np.nan], [1.0, np.inf], [[1.0, 2.0]], 1.0])
+@pytest.mark.parametrize(
+    "effects", [[1.0], [1.0, np.nan], [1.0, np.inf], [[1.0, 2.0], [3.0, 5.0]], 1.0]
+)
 def test_an_interval_of_what_are_not_effects_of_seeds_is_refused(effects):
     with pytest.raises(ValueError, match="a finite effect for each of two seeds"):
         interval(effects)

@@ -491,6 +491,13 @@ def test_the_arguments_are_left_as_they_were():
         assert np.array_equal(a, b)
 
 
+def test_expressions_of_different_shapes_differ_whichever_comes_first():
+    row, column = symbolic.symbols("x", (1, 2)), symbolic.symbols("x", (2, 1))
+    assert symbolic.first_difference(row, row) == ""
+    for pair in ((row, column), (column, row)):
+        assert "shape" in symbolic.first_difference(*pair)
+
+
 def test_a_root_has_what_all_its_terms_share_in_front_of_it():
     a, b = sp.symbols("a b", positive=True)
     for exponent in (sp.Rational(1, 2), -sp.Rational(1, 2)):

@@ -3,9 +3,12 @@
 Everything is measured in turns, several rounds of each, and what is kept is the median of the
 rounds' ratios with its quartiles: a machine that slows down for a moment slows both sides down.
 A call includes its checks and the allocation of its results, on both sides. The copy is
-x.copy(), by one thread. Called by `make bench`; writes normlib/data/kernels.json.
+x.copy(), by one thread. All rows are measured twice: as it is, where large results lie in memory
+that Linux hands out anew, and in a process that keeps what was freed for the next result.
+Called by `make bench`; writes normlib/data/kernels.json.
 """
 
+import json
 import os
 import resource
 import subprocess
@@ -32,6 +35,8 @@ SHAPES = ((16384, 1024), (4096, 4096), (65536, 256), (32, 64, 56, 56))
 SMALL = ((8, 32), (64, 64), (8, 32, 4, 4))
 MOVED = {"batch_norm": (3, 5)}  # times the bytes of x, forward and backward
 OTHERS = (2, 3)
+# For the C library of Linux: no memory of its own for a large array, and none is given back.
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 
 def torch_batch_norm(x, gamma, beta):
@@ -213,21 +218,31 @@ def compile_seconds() -> dict[str, float]:
     return {name: round(float(value), 2) for name, value in map(str.split, said.splitlines())}
 
 
-def measured(shapes=SHAPES, threads=THREADS, rounds: int = ROUNDS) -> dict:
+def rows() -> list[dict]:
+    settings = [(n, s, t) for t in THREADS for n in REFERENCES for s in SHAPES]
+    return [found for setting in settings for found in row(*setting, ROUNDS)]
+
+
+def rows_kept() -> list[dict]:
+    """The same in a process that keeps its memory."""
+    command, env = [sys.executable, __file__, "rows"], os.environ | KEEPING
+    return json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def measured() -> dict:
     """All of it, as it is kept."""
-    settings = [(n, s, t) for t in threads for n in REFERENCES for s in shapes]
-    rows = [found for setting in settings for found in row(*setting, rounds)]
+    memories = {"new": rows(), "kept": rows_kept()}
     packages = {module.__name__: module.__version__ for module in (np, numba, torch)}
     return {
         "date": date.today().isoformat(),
         "versions": {name: v.partition("+")[0] for name, v in packages.items()},
-        "rounds": rounds,
+        "rounds": ROUNDS,
         "compile": compile_seconds(),
-        "peak": peak(rounds),
-        "memory": memory(rounds),
+        "peak": peak(ROUNDS),
+        "memory": memory(ROUNDS),
         "faults": page_faults(),
-        "rows": rows,
-        "small": [small(name, shape, rounds) for name in REFERENCES for shape in SMALL],
+        "rows": [{"memory": name} | r for name, found in memories.items() for r in found],
+        "small": [small(name, shape, ROUNDS) for name in REFERENCES for shape in SMALL],
     }
 
 
@@ -238,11 +253,11 @@ def told(found: dict) -> list[str]:
         low, middle, high = values
         return f"{middle:6.2f} ({low:.2f} to {high:.2f})"
 
-    head = f"{'':32}{'ours':>9} {'torch':>9}   times as fast        of the copy's bandwidth"
+    head = f"{'':37}{'ours':>9} {'torch':>9}   times as fast        of the copy's bandwidth"
     lines = [head]
     for r in found["rows"]:
         name = f"{r['layer']} {'×'.join(map(str, r['shape']))}"
-        where = f"{name:<26} {r['direction']:<8} {r['threads']}"
+        where = f"{name:<26} {r['direction']:<8} {r['threads']} {r['memory']:<4}"
         times = f"{r['ms']['ours']:7.2f} ms {r['ms']['torch']:7.2f} ms"
         lines.append(f"{where} {times} {three(r['faster'])} {three(r['bandwidth'])}")
     lines += ["", "small arrays: times as fast as the readable layer, forward and backward"]
@@ -268,4 +283,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["rows"]:
+        print(json.dumps(rows()))
+    else:
+        main()

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
@@ -107,7 +108,8 @@ def messages(text: str) -> list[tuple[int, int]]:
 
 def is_python(text: str) -> bool:
     try:
-        compile(text, "<mutant>", "exec", dont_inherit=True)
+        with warnings.catch_warnings(action="ignore"):
+            compile(text, "<mutant>", "exec", dont_inherit=True)
     except SyntaxError:
         return False
     return True
