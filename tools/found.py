@@ -90,7 +90,7 @@ def head(app, page, template, context, doctree) -> None:
     if said:
         context["metatags"] = context.get("metatags", "") + tags(
             description=said,
-            og__title=context["title"],
+            og__title=context.get("title", ""),
             og__description=said,
             og__type="article",
             og__url=context.get("pageurl") or "",
