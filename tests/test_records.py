@@ -217,7 +217,7 @@ def test_the_line_of_a_page_says_what_its_record_says(root):
         return verification.line(judged(root, *known)[PAGE])
 
     assert line() == (verification.NO_RUN, "unknown")
-    assert line(made(root)) == ("Verified on 1 January 2026: 3 cells ran again and agreed.", "good")
+    assert line(made(root)) == ("Verified on 1 January 2026: 3 cells agreed.", "good")
     assert line(made(root, failed=1)) == ("1 of 3 cells FAILED on 1 January 2026.", "bad")
     changed = ("Changed since it was verified on 1 January 2026.", "unknown")
     assert line(made(root, rests={})) == changed

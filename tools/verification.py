@@ -38,7 +38,7 @@ def line(found: Found) -> tuple[str, str]:
         return f"{found.record['failed']} of {found.record['of']} cells FAILED on {on}.", "bad"
     if found.state == CHANGED:
         return f"Changed since it was verified on {on}.", "unknown"
-    return f"Verified on {on}: {cells} cells ran again and agreed.", "good"
+    return f"Verified on {on}: {cells} cells agreed.", "good"
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Markup:
