@@ -100,7 +100,7 @@
   function measure(time) {
     for (const box of waiting) {
       waiting.delete(box);
-      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0;
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
       if (time.timeRemaining() < 5) break;
     }
