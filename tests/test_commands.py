@@ -306,7 +306,7 @@ def test_a_build_says_what_the_records_say_and_what_has_changed_since(builds):
     before, after, changed = (builds[name][1] for name in ("mended", "after a run", "changed"))
     assert all(verification.NO_RUN in before[page] for page in ("report.html", "page.html"))
     assert verification.BAD in after["report.html"]
-    assert "1 cells ran again" in after["page.html"]
+    assert "1 cells agreed" in after["page.html"]
     assert "but requirements.lock changed" in changed["report.html"]
     assert "Changed since" in changed["page.html"]
 
