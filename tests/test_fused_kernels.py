@@ -34,8 +34,7 @@ def test_the_stored_table_is_whole():
         for direction in ("forward", "backward")
     }
     rows = STORED["rows"]
-    keys = "threads", "direction"
-    found = {(r["memory"], r["layer"], (*r["shape"],), *(r[key] for key in keys)) for r in rows}
+    found = {(r["memory"], r["layer"], (*r["shape"],), r["threads"], r["direction"]) for r in rows}
     assert found == wanted
     assert len(rows) == len(wanted) and STORED["rounds"] == kernel_bench.ROUNDS
     small = {(r["layer"], (*r["shape"],)) for r in STORED["small"]}
