@@ -112,12 +112,24 @@
     if (!waiting.size) soon(measure);
     for (const box of boxes(part)) waiting.add(box);
   }
-  const article = one("article");
-  if (article) {
+  function lookFromNow(article) {
     look(article);
     article.addEventListener("toggle", (event) => look(event.target), true);
     addEventListener("resize", () => look(article));
   }
+
+  // On arrival the sections are laid out one by one (book.css), so that the page answers meanwhile.
+  function arrive(held) {
+    const section = held.shift();
+    if (section) {
+      section.style.contentVisibility = "visible";
+      requestAnimationFrame(() => setTimeout(arrive, 0, held));
+      return;
+    }
+    document.documentElement.classList.remove("arriving");
+    if (one("article")) lookFromNow(one("article"));
+  }
+  arrive(all(".arriving .bd-article section section"));
 
   // The page's own place in the left sidebar, if it is not seen there.
   new IntersectionObserver(([{ target, isIntersecting, boundingClientRect: place }], observer) => {

@@ -71,6 +71,7 @@ async def look(context, url, views):
     seen = {ALWAYS: listen(page)}
     await page.set_viewport_size({"width": page_budget.WIDTH, "height": HEIGHT})
     await page.goto(url)
+    await page.wait_for_function(ARRIVED)
     seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
@@ -115,6 +116,9 @@ def problems(seen, check):
     assert asked, f"expected a check that was asked, got {check!r}; there are: {seen}"
     return [f"{view}: {line}" for view, lines in asked.items() for line in lines]
 
+
+# Whether all sections of a page are laid out.
+ARRIVED = "() => !document.documentElement.classList.contains('arriving')"
 
 # What a page asked for to be there, and what moved meanwhile.
 ARRIVAL = """async () => {

@@ -3,6 +3,7 @@
 import io
 from types import SimpleNamespace
 
+import icons
 import light_pages
 import numpy as np
 import one_style_sheet
@@ -42,6 +43,16 @@ def test_a_corner_is_no_head_and_a_reference_is_an_item_of_its_list():
     assert light_pages.well_said(corner) == "<tr><td></td><td></td><th><p>layer</p></th></tr>"
     entries = '<div role="list"><div id="a" role="doc-biblioentry">'
     assert light_pages.well_said(entries) == '<div role="list"><div id="a" role="listitem">'
+
+
+def test_an_icon_is_drawn_where_it_stands_and_an_unknown_one_is_named():
+    asked = '<i class="theme-switch fa-solid fa-sun" data-mode="light"></i>'
+    drawn = icons.drawn(f"<button>{asked}</button>")
+    assert drawn.startswith('<button><svg class="theme-switch fa-solid fa-sun" data-mode="light"')
+    assert icons.DRAWN["sun"] in drawn and "<i" not in drawn
+    assert icons.drawn(drawn) == drawn == icons.drawn(drawn + "<i>x</i>")[: len(drawn)]
+    with pytest.raises(ValueError, match="sun, .* got rocket; draw it in DRAWN"):
+        icons.drawn('<i class="fa-solid fa-rocket"></i>')
 
 
 def test_all_pictures_but_the_first_wait_and_each_has_its_place(drawn, tmp_path):

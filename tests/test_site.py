@@ -133,6 +133,7 @@ def opened(browser, root):
         def open_page(name):
             page = context.new_page()
             page.goto(root + name)
+            page.wait_for_function(checks.ARRIVED)
             return page
 
         yield open_page
@@ -429,6 +430,26 @@ def test_search_does_not_find_what_is_not_there(search):
     assert search("zyzzyva quokka") == []
 
 
+# How a page arrives.
+
+WAITING = """[...document.querySelectorAll('.bd-article section section')]
+  .filter(section => getComputedStyle(section).contentVisibility !== 'visible').length"""
+COUNTED = f"document.addEventListener('DOMContentLoaded', () => {{ window.waited = {WAITING}; }})"
+
+
+@pytest.mark.parametrize("place, waits", [("", True), ("#code", False)])
+def test_what_is_below_waits_only_while_a_page_is_entered_at_its_top(browser, root, place, waits):
+    page = browser.new_page()
+    page.add_init_script(COUNTED)
+    page.goto(f"{root}chapters/batch-norm.html{place}")
+    page.wait_for_function(checks.ARRIVED)
+    assert (page.evaluate("waited") > 0) == waits
+    assert page.evaluate(WAITING) == 0
+    page.reload()  # where the reader was is kept
+    assert page.evaluate("waited") == 0
+    page.close()
+
+
 # From a folder, without a server.
 
 
@@ -441,6 +462,7 @@ def unpacked(browser, folder):
             page = context.new_page()
             heard = checks.listen(page)
             page.goto(f"{folder.as_uri()}/{name}")
+            page.wait_for_function(checks.ARRIVED)
             return page, heard
 
         yield open_file

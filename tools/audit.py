@@ -119,6 +119,7 @@ def violations(browser, url: str) -> list[str]:
         page.goto(url)
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         page.add_script_tag(path=str(WORK / "node_modules" / "axe-core" / "axe.min.js"))
+        page.wait_for_function("!document.documentElement.classList.contains('arriving')")
         page.wait_for_timeout(500)  # until the page has measured its boxes
         for rule in page.evaluate("axe.run().then(found => found.violations)"):
             # a head that is a formula is empty for axe, which reads no MathML

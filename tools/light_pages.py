@@ -12,6 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
+import icons
 import one_style_sheet
 import used_signs
 from mathematics import FONT
@@ -160,7 +161,10 @@ def finish(app, exception) -> None:
     for path in [*static.rglob("*.map"), *Path(app.outdir, "_images").glob("*.png")]:
         path.unlink()
     if hasattr(app, "stylesheets"):
-        pages = [p.read_text("utf-8") for p in Path(app.outdir).rglob("*.html")]
+        files = list(Path(app.outdir).rglob("*.html"))
+        pages = [icons.drawn(path.read_text("utf-8")) for path in files]
+        for path, text in zip(files, pages, strict=True):
+            path.write_text(text, encoding="utf-8")
         scripts = (p.read_text("utf-8") for p in static.rglob("*.js"))
         known = one_style_sheet.names_in(pages, scripts)
         used_signs.keep(FONT, used_signs.signs(pages), static / FONT.name)

@@ -68,14 +68,20 @@
   const RATES = Array.from({ length: 160 }, (_, i) => (i + 1) / 20);
   const PLACES = Array.from({ length: 81 }, (_, i) => -2 + i / 20);
 
-  function both({ factor, norm, step }) {
-    const normed = norm === "batch norm";
-    return [0, factor].map((exponent) => {
+  let last = {};
+
+  /** Both networks in a state. Its drawing, sentence and table ask in turn, so it is kept. */
+  function both(state) {
+    if (last.state === state) return last.rays;
+    const { factor, norm, step } = state;
+    const rays = [0, factor].map((exponent) => {
       const c = 2 ** exponent;
       const w = NETWORK.w.map((row) => row.map((value) => c * value));
       const rates = RATES.map((value) => value * (step === "as it is" ? 1 : c * c));
-      return ray({ ...NETWORK, w }, rates, normed, PLACES);
+      return ray({ ...NETWORK, w }, rates, norm === "batch norm", PLACES);
     });
+    last = { state, rays };
+    return rays;
   }
 
   function line(put, name, values, toX, toY) {
