@@ -51,7 +51,7 @@ def test_an_icon_is_drawn_where_it_stands_and_an_unknown_one_is_named():
     assert drawn.startswith('<button><svg class="theme-switch fa-solid fa-sun" data-mode="light"')
     assert icons.DRAWN["sun"] in drawn and "<i" not in drawn
     assert icons.drawn(drawn) == drawn == icons.drawn(drawn + "<i>x</i>")[: len(drawn)]
-    with pytest.raises(ValueError, match="sun, .* got rocket; draw it in DRAWN"):
+    with pytest.raises(ValueError, match=r"sun, .* got rocket; draw it in DRAWN"):
         icons.drawn('<i class="fa-solid fa-rocket"></i>')
 
 
