@@ -121,6 +121,17 @@ def test_a_sum_in_float32_one_value_after_another_would_be_seen():
     assert errors(case, naive, args, dy)[0] > 8
 
 
+@pytest.mark.parametrize("rows", [17, 200, 515])
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_the_blocks_of_rows_leave_no_row_out(case, rows):
+    forward, args, dy = drawn(case, case.arguments((rows, 6)), np.float64, 1.0)
+    bound = partial(readable(case).forward, **getattr(forward, "keywords", {}))
+    expected = results(readable(case), bound, args, dy)
+    for one, two in zip(results(case, forward, args, dy), expected, strict=True):
+        # one row that is left out moves a sum of these by more than a thousandth
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-9 * np.abs(two).max())
+
+
 def strided(a):
     """The same values with gaps, backwards, in Fortran's order, in the other byte order, locked."""
     gaps = np.zeros(tuple(2 * n for n in a.shape), a.dtype)[tuple([slice(None, None, 2)] * a.ndim)]

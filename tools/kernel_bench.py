@@ -31,12 +31,15 @@ from normlib import fused
 
 TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "kernels.json"
 ROUNDS, THREADS, GROUPS, PARTS = 5, (1, 2), 32, 64
+REST = 0.01  # seconds
 SHAPES = ((16384, 1024), (4096, 4096), (65536, 256), (32, 64, 56, 56))
 SMALL = ((8, 32), (64, 64), (8, 32, 4, 4))
 MOVED = {"batch_norm": (3, 5)}  # times the bytes of x, forward and backward
 OTHERS = (2, 3)
-# For the C library of Linux: no memory of its own for a large array, and none is given back.
+# For the C library of Linux: no memory of its own for a large array, none is given back, and all
+# is in huge pages. Else each row would have the pages of whoever was the first to write there.
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+KEEPING |= {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
 def torch_batch_norm(x, gamma, beta):
@@ -83,6 +86,10 @@ def prepared(name: str, shape: tuple[int, ...], library=fused) -> Calls:
 
 
 def seconds(function: Callable) -> float:
+    """Of the second of two calls. The rest before them is for the threads of the other side: those
+    of PyTorch go on looking for work for some milliseconds, and take a processor meanwhile."""
+    time.sleep(REST)
+    function()
     start = time.perf_counter()
     function()
     return time.perf_counter() - start

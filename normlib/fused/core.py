@@ -86,7 +86,9 @@ def share(kernel: Callable, work: int, count: int, *args: Any) -> None:
 
 
 def blocks_of(rows: int) -> int:
-    return -(-rows // kernels.ROWS)
+    """In how many blocks the sums of columns are taken: of 64 rows, or of 16 where there are few,
+    so that each thread has a share."""
+    return -(-rows // (64 if rows > 512 else 16))
 
 
 def column_sums(kernel: Callable, x: np.ndarray, *args: np.ndarray) -> np.ndarray:
@@ -111,7 +113,7 @@ def column_statistics(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray
 def columns_forward(layout, x, gamma, beta, eps, y):
     mean, rstd = column_statistics(x, eps)
     args = x, *mean, rstd * gamma, beta, y
-    share(kernels.columns_forward, x.size, blocks_of(len(x)), *args)
+    share(kernels.columns_forward, x.size, len(x), *args)
     return mean, rstd
 
 
@@ -119,7 +121,7 @@ def columns_backward(layout, dy, x, gamma, mean, rstd, dx):
     s, p = column_sums(kernels.column_products, x, dy, x, *mean)
     mean_dy, along = s / len(x), rstd * rstd * p / len(x)
     args = dy, x, *mean, rstd * gamma, mean_dy.astype(x.dtype), along.astype(x.dtype), dx
-    share(kernels.columns_backward, x.size, blocks_of(len(x)), *args)
+    share(kernels.columns_backward, x.size, len(x), *args)
     return p * rstd, s
 
 

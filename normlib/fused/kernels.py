@@ -9,8 +9,8 @@ parts, `hi` rounded to that type and `lo`, what the rounding left: (x - hi) - lo
 far from zero. `reassoc` lets the compiler sum in vectors. Only sums get it, and never with
 `nsz`: the two together would let it rewrite (x - hi) - lo as well.
 
-`start` and `stop` say which sets, or which blocks of rows, a thread takes. No sum depends on
-them, so results do not depend on the number of threads.
+`start` and `stop` say which sets, rows or blocks of rows a thread takes. No sum depends on them,
+so results do not depend on the number of threads.
 """
 
 from numba import njit
@@ -20,7 +20,6 @@ inside = njit(fastmath={"contract"}, error_model="numpy")
 summing = njit(fastmath={"contract", "reassoc"}, error_model="numpy")
 
 BLOCK = 4096  # values in one partial sum of a piece
-ROWS = 64  # rows in one partial sum of a column
 
 
 @inside
@@ -113,10 +112,9 @@ def rows_forward(x, gamma, beta, layout, eps, y, mean, rstd, start, stop):
 
 @entry
 def rows_backward(dy, x, gamma, layout, mean, rstd, dx, sums, start, stop):
-    """sums (blocks, 2, gamma.size) are those for dbeta and dgamma. A block holds ROWS rows of
-    each group."""
+    """sums (blocks, 2, gamma.size) are those for dbeta and dgamma."""
     n, center = layout
-    size = ROWS * gamma.size // n
+    size = -(-rstd.size // len(sums))
     for block in range(start, stop):
         sums[block] = 0
         for r in range(block * size, min(block * size + size, rstd.size)):
@@ -187,10 +185,11 @@ def pieces_backward(dy, x, gamma, layout, mean, rstd, dx, sums, start, stop):
 @entry
 def column_powers(x, shift, sums, start, stop):
     """sums (blocks of rows, 2, columns): Σ (x - shift) and Σ (x - shift)² of each block."""
+    size = -(-len(x) // len(sums))
     for block in range(start, stop):
         sums[block] = 0
-        s, q = sums[block]
-        for r in range(block * ROWS, min(block * ROWS + ROWS, len(x))):
+        s, q = sums[block, 0], sums[block, 1]  # `s, q = sums[block]` would not run in vectors
+        for r in range(block * size, min(block * size + size, len(x))):
             row = x[r]
             for i in range(row.size):
                 c = row[i] - shift[i]
@@ -200,8 +199,8 @@ def column_powers(x, shift, sums, start, stop):
 
 @entry
 def columns_forward(x, hi, lo, scale, beta, y, start, stop):
-    """y = c · scale + beta for the rows of these blocks."""
-    for r in range(start * ROWS, min(stop * ROWS, len(x))):
+    """y = c · scale + beta."""
+    for r in range(start, stop):
         row, out = x[r], y[r]
         for i in range(row.size):
             out[i] = ((row[i] - hi[i]) - lo[i]) * scale[i] + beta[i]
@@ -210,10 +209,11 @@ def columns_forward(x, hi, lo, scale, beta, y, start, stop):
 @entry
 def column_products(dy, x, hi, lo, sums, start, stop):
     """sums (blocks of rows, 2, columns): Σ dy and Σ dy · c of each block."""
+    size = -(-len(x) // len(sums))
     for block in range(start, stop):
         sums[block] = 0
-        s, p = sums[block]
-        for r in range(block * ROWS, min(block * ROWS + ROWS, len(x))):
+        s, p = sums[block, 0], sums[block, 1]
+        for r in range(block * size, min(block * size + size, len(x))):
             row, up = x[r], dy[r]
             for i in range(row.size):
                 s[i] += up[i]
@@ -222,8 +222,8 @@ def column_products(dy, x, hi, lo, sums, start, stop):
 
 @entry
 def columns_backward(dy, x, hi, lo, scale, mean_dy, along, dx, start, stop):
-    """dx for the rows of these blocks; gamma stands in the scale."""
-    for r in range(start * ROWS, min(stop * ROWS, len(x))):
+    """dx; gamma stands in the scale."""
+    for r in range(start, stop):
         row, up, out = x[r], dy[r], dx[r]
         for i in range(row.size):
             out[i] = gradient(up[i], (row[i] - hi[i]) - lo[i], scale[i], mean_dy[i], along[i])
