@@ -107,6 +107,7 @@ def roofline(rows: list[dict], peak: float) -> Axes:
 FRESH = {
     "x.copy()": "copy, new",
     "the same in PyTorch": "torch copy, new",
+    "a loop, y = 2 x": "loop, new",
     "kernel": "ours, new",
     "kernel, in parts": "ours, parts",
     "PyTorch": "torch, new",
@@ -118,7 +119,7 @@ def fresh(memory: dict[str, list[float]]) -> Axes:
     """Milliseconds with their quartiles: a copy and layer norm, whole and in parts."""
     low, times, high = np.transpose([memory[key] for key in FRESH.values()])
     _, ax = plt.subplots(figsize=(7.2, 2.6))
-    colors = ["0.6", "0.6", "C0", "C0", "C1", "C1"]
+    colors = ["0.6", "0.6", "0.6", "C0", "C0", "C1", "C1"]
     _ = ax.barh([*FRESH], times, xerr=[times - low, high - times], color=colors)
     _ = ax.invert_yaxis()
     _ = ax.set(xlabel="milliseconds")
