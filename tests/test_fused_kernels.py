@@ -130,7 +130,7 @@ def test_the_roofline_draws_both_sides_and_the_limits():
 
 def test_the_bars_are_medians():
     memory = {key: [i, i + 1.0, i + 3] for i, key in enumerate(fk.FRESH.values())}
-    assert [bar.get_width() for bar in fk.fresh(memory).patches] == [1, 2, 3, 4, 5, 6]
+    assert [bar.get_width() for bar in fk.fresh(memory).patches] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_the_operations_are_those_of_the_source():
