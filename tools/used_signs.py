@@ -1,5 +1,6 @@
 """The site's font with the signs that its formulas use, and no others."""
 
+import logging
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -9,10 +10,9 @@ from pathlib import Path
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # else it tells each step in a build
 FORMULA = re.compile(r"<math\b.*?</math>", re.S)
 TAG = re.compile(r"<[^>]+>")
-
-
 ROOTS = re.compile(r"<m(?:sqrt|root)\b")
 
 
