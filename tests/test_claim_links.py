@@ -8,7 +8,6 @@ import claim_links
 import nbformat
 import pytest
 import run_page
-import site_checks
 from docutils import nodes
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from project import NOTEBOOKS, ROOT, run
@@ -145,17 +144,6 @@ def test_an_old_address_has_an_anchor_that_leads_to_the_card_or_to_what_took_its
         "claim-000-99": "ledger.html#000-99",
     }
     assert old_anchors(site / "chapters" / "claims" / "topic.html") == {}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    path = site_checks.browser_path()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(site_checks.QUIET))
-        yield chromium
-        chromium.close()
 
 
 def visit(browser, address, *steps, scripts=True):

@@ -21,16 +21,6 @@ WIDE, PHONE = 1280, 360
 
 
 @pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = checks.start(playwright.chromium)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def context(browser):
     with browser.new_context(has_touch=True, reduced_motion="reduce") as context:
         yield context

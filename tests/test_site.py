@@ -115,17 +115,6 @@ def ids(pages, root):
 
 
 @pytest.fixture(scope="module")
-def browser():
-    """A browser to click in, with this machine's fonts."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = checks.start(playwright.chromium)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def opened(browser, root):
     """Return a function that opens a page of the site."""
     with browser.new_context() as context:
