@@ -1,4 +1,5 @@
-"""Shares the test files among machines, and has a record written of each unit that was seen.
+"""Shares the test files among machines, has a record written of each unit that was seen, and lends
+a browser to the tests that click.
 
 It stands here, not in tests/, so that a run of one notebook finds it too.
 """
@@ -44,3 +45,15 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if file_of(item) in share]
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: (-parts.expected(seconds, file_of(item)), file_of(item)))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser to click in, with this machine's fonts. It is imported where a test asks for it."""
+    import site_checks
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = site_checks.start(playwright.chromium)
+        yield chromium
+        chromium.close()
