@@ -439,6 +439,28 @@ def test_what_is_below_waits_only_while_a_page_is_entered_at_its_top(browser, ro
     page.close()
 
 
+# For each section how far its heading and the next section move when it is laid out by itself, as
+# one that waits is.
+MOVED = """[...document.querySelectorAll('.bd-article section section')].map(section => {
+  const seen = [section.firstElementChild, section.nextElementSibling].filter(Boolean);
+  const places = () => seen.map(element => element.getBoundingClientRect().top);
+  const before = places();
+  section.style.contain = 'layout style paint';
+  const moved = places().map((place, i) => Math.abs(place - before[i]));
+  section.style.contain = '';
+  return Math.max(...moved);
+})"""
+
+
+@pytest.mark.parametrize("style, moves", [("", False), ("display: block !important", True)])
+def test_nothing_moves_when_a_section_is_laid_out(opened, style, moves):
+    page = opened("chapters/rms-norm.html")
+    page.add_style_tag(content=f".bd-article section section {{ {style} }}")
+    found = page.evaluate(MOVED)
+    assert len(found) > 5 and (max(found) > 1) == moves
+    page.close()
+
+
 # From a folder, without a server.
 
 
