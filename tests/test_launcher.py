@@ -43,7 +43,7 @@ WRONG = {
     workers.with_integers: r"rank 1 of 2 failed in batch_norm of \(4, 3\): ValueError: x and",
     workers.with_other_channels: r"killed by SIGABRT.*\(4, 2\); rank 1 in batch_norm of \(4, 3",
     workers.exits: "rank 1 of 2 ended with exit code 3 and no result",
-    workers.brings_no_pickle: "rank 0 of 2 failed in the function",
+    workers.brings_no_pickle: "rank 1 of 2 failed in the function: .*pickle",
     workers.leaves_early: "rank 1 of 2 had ended while others waited for it",
 }
 

@@ -146,7 +146,7 @@ def exits(rank):
 
 
 def brings_no_pickle(rank):
-    return lambda: rank
+    return (lambda: rank) if rank == 1 else rank
 
 
 def trains_for_ever(rank, folder):
