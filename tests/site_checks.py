@@ -62,10 +62,11 @@ def listen(page):
     return {"console": console, "foreign requests": foreign, "failed requests": failed}
 
 
-async def look(context, url, views):
+async def look(context, url, views, late):
     """Open a page and return its answers to the scripts of each view, and what was said meanwhile.
 
     views: for a width and a colour scheme the scripts to evaluate, by name.
+    late: whether the font of the formulas has come too late, and they are drawn in another.
     """
     page = await context.new_page()
     seen = {ALWAYS: listen(page)}
@@ -73,6 +74,7 @@ async def look(context, url, views):
     await page.goto(url)
     await page.wait_for_function(ARRIVED)
     seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
+    await page.evaluate(FORMULAS_IN, late)
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
     for (width, scheme), scripts in views.items():
@@ -85,7 +87,7 @@ async def look(context, url, views):
     return seen
 
 
-async def look_at_all(urls, views, fonts):
+async def look_at_all(urls, views, fonts, late):
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -97,17 +99,17 @@ async def look_at_all(urls, views, fonts):
 
         async def in_turn(url):
             async with free:
-                return await look(context, url, views)
+                return await look(context, url, views, late)
 
         answers = await asyncio.gather(*map(in_turn, urls))
         await browser.close()
     return dict(zip(urls, answers, strict=True))
 
 
-def survey(urls, views, fonts=None):
+def survey(urls, views, fonts=None, late=False):
     """Return for each address what `look` saw there."""
     with ThreadPoolExecutor(1) as thread:  # the caller's own may run an event loop already
-        return thread.submit(asyncio.run, look_at_all(urls, views, fonts)).result()
+        return thread.submit(asyncio.run, look_at_all(urls, views, fonts, late)).result()
 
 
 def problems(seen, check):
@@ -162,6 +164,16 @@ def burdens(arrival, folder, nodes):
         f"{got:.4g} {what}, at most {most}" for what, (got, most) in found.items() if got > most
     ]
 
+
+# A page draws its formulas in the book's font, or in the machine's where that one comes late. Which
+# of the two a check sees must not depend on the pace of the machine.
+FORMULAS_IN = """async late => {
+  const font = await new FontFace('Formulas', 'url(/_static/book-math.woff)').load();
+  document.fonts.add(font);
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`math { font-family: ${late ? 'math' : 'Formulas'} !important; }`);
+  document.adoptedStyleSheets.push(sheet);
+}"""
 
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {

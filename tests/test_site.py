@@ -90,17 +90,18 @@ def root(folder):
         server.terminate()
 
 
-def seen_on(root, names, views, config=None):
+def seen_on(root, names, views, config=None, late=False):
     """What the browser sees on pages of the site, by the pages' names."""
-    found = checks.survey([root + name for name in names], views, config)
+    found = checks.survey([root + name for name in names], views, config, late)
     return {url.removeprefix(root): answers for url, answers in found.items()}
 
 
 @pytest.fixture(scope="module")
 def seen(root, tmp_path_factory):
-    """What the browser sees on every page, with letters wider than those of common fonts."""
+    """What the browser sees on every page, with letters wider than those of common fonts, also in
+    formulas."""
     wide = fonts.dejavu(tmp_path_factory.mktemp("wide"), factor=1.15)
-    return seen_on(root, [*PAGES, FULL, SEARCH, *PLANTED], VIEWS, wide)
+    return seen_on(root, [*PAGES, FULL, SEARCH, *PLANTED], VIEWS, wide, late=True)
 
 
 @pytest.fixture(scope="module")
@@ -262,6 +263,12 @@ def test_the_widest_pages_fit_two_phones_with_other_letters(seen_elsewhere, lett
 def test_a_line_that_fits_in_dejavu_does_not_fit_in_wide_letters(seen, seen_elsewhere):
     assert not checks.problems(seen_elsewhere["DejaVu"]["tight.html"], "too wide")
     assert checks.problems(seen["tight.html"], "too wide")
+
+
+def test_a_formula_that_fits_in_the_books_font_does_not_fit_in_a_wide_one(seen, seen_elsewhere):
+    for letters in seen_elsewhere.values():
+        assert not checks.problems(letters["tight.html"], "cut off")
+    assert "<math>" in "".join(checks.problems(seen["tight.html"], "cut off"))
 
 
 def test_under_the_title_of_every_chapter_a_line_leads_to_the_report(pages):
@@ -479,10 +486,17 @@ def unpacked(browser, folder):
         yield open_file
 
 
+FORMULA_WIDTHS = """() =>
+  [...document.querySelectorAll('math')].map(formula => formula.getBoundingClientRect().width)"""
+
+
 def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(unpacked):
     page, heard = unpacked("chapters/rms-norm.html")
     page.evaluate(checks.READY)
     assert page.evaluate(checks.IMAGES) == [] and page.evaluate(checks.MATHEMATICS) == []
+    widths = page.evaluate(FORMULA_WIDTHS)
+    page.add_style_tag(content="math { font-family: math !important; }")
+    assert widths != page.evaluate(FORMULA_WIDTHS)  # in the book's font, not in the machine's
     page.locator(".prev-next-area a.right-next").click()
     page.wait_for_url("**/partial-rms-norm.html")
     assert heard["console"] == [] and heard["failed requests"] == []
@@ -608,6 +622,8 @@ NOISE = random.Random(0).randbytes(320_000).hex()
 TIGHT = """<!doctype html><html lang="en"><title>tight</title><body><article>
 <p style="white-space: nowrap; font: 16px sans-serif">
 It just fits the smaller phone, as it should.</p>
+<div style="width: 125px; font: 16px serif">
+<math><mi>x</mi><mo>=</mo><mn>1234567890</mn><mi>y</mi></math></div>
 </article></body></html>"""
 EMPTY = '<!doctype html><html lang="en"><title>empty</title><body><article></article></body></html>'
 LATE = f"""<!doctype html><html lang="en"><title>late</title><script src="a.js"></script>
