@@ -5,9 +5,6 @@ cards.txt: every address that the card of a claim ever had, from chapters/ on. W
 decided on another page now, the site leads from the old address to the new one.
 retired.toml: where an id that is no longer an entry leads, since its entry was merged with
 another, split, or turned out to be a slip: "000-05" = ["000-33", "000-34"]
-experiments-without-seeds.txt: what was decided by an experiment before an entry had to name its
-set-up and its trial. unread.txt: what no second reader has read yet. An entry is taken off when
-that is made good; none is added.
 """
 
 import tomllib

@@ -40,13 +40,10 @@ normlib/experiments, which has their seeds and the effect that would matter:
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
-from types import MappingProxyType
 from typing import NamedTuple, NoReturn
-
-from normlib.claims.addresses import listed
 
 HOLDS, LIMIT, CONDITIONS = "holds", "holds, with a limit", "holds under conditions"
 FALSE, UNDECIDED, OPEN = "does not hold", "not decided here", "not checkable here"
@@ -68,8 +65,6 @@ TEXTS = tuple(SAID_OF_TEXT)
 FOLDER = "normlib/claims/register"
 READER = ("objection", "answer")
 TEXTS_OF_CLAIM = ("matters", "evidence", "setup", "trial", "page", *READER, "changed")
-# What entries of before these rules may still lack, and the list of their ids.
-CARRIED = {"experiments-without-seeds.txt": ("setup", "trial"), "unread.txt": READER}
 
 
 class Lines(NamedTuple):
@@ -201,24 +196,22 @@ def check_run(where: str, entry: dict) -> None:
         refuse(where, 'trial = "module.NAME"', repr(trial), "name a Trial of normlib/experiments")
 
 
-def check_claim(where: str, entry: dict, carried: Collection[str]) -> None:
+def check_claim(where: str, entry: dict) -> None:
     check_choice(f"{where}, verdict", entry.get("verdict"), VERDICTS)
     needed = {"id", "at", "claim", "verdict", *REMARKS[entry["verdict"]]}
     if entry["verdict"] != OPEN:
         needed |= {"evidence", "page"}
         check_choice(f"{where}, evidence", entry.get("evidence"), EVIDENCE)
     run = {"setup", "trial"} if entry.get("evidence") == EXPERIMENT else set()
-    later = {*run, *READER}
-    check_keys(where, entry, needed | (later - {*carried}), later | {"changed"})
-    if run & entry.keys():
+    check_keys(where, entry, needed | run | {*READER}, {"changed"})
+    if run:
         check_run(where, entry)
 
 
-def claim_of(source: str, entry: dict, carried: Mapping[str, Collection[str]]) -> Claim:
-    """One entry; `carried` names what an entry may lack: those keys may be absent."""
+def claim_of(source: str, entry: dict) -> Claim:
     check_id(f"{source}.toml, a claim", entry, source)
     where = f"{source}.toml, claim {entry['id']}"
-    check_claim(where, entry, carried.get(entry["id"], ()))
+    check_claim(where, entry)
     at = {key: place(f"{where}, at.{key}", key, found) for key, found in entry["at"].items()}
     if next(iter(at)) != source:
         refuse(where, f"at.{source} first", [*at], f"begin with at.{source}")
@@ -256,18 +249,15 @@ def by_id(entries: list) -> dict:
     return {entry.id: entry for entry in entries}
 
 
-def read(
-    texts: dict[str, str], carried: Mapping[str, Collection[str]] = MappingProxyType({})
-) -> Register:
+def read(texts: dict[str, str]) -> Register:
     """Return the register that is written in these texts, one for each source.
 
-    `carried` names entries, and for each the keys that it may lack.
     Errors: ValueError for an entry that is not whole, naming it and what it lacks.
     """
     tables = {source: parsed(source, text) for source, text in texts.items()}
     claims, slips = [], []
     for source, table in tables.items():
-        claims += [claim_of(source, entry, carried) for entry in table.get("claim", ())]
+        claims += [claim_of(source, entry) for entry in table.get("claim", ())]
         slips += [slip_of(source, entry) for entry in table.get("slip", ())]
     for claim in claims:
         for key in claim.at.keys() - tables.keys():
@@ -277,17 +267,8 @@ def read(
     return Register(titles, by_id(claims), by_id(slips))
 
 
-def carried() -> dict[str, set[str]]:
-    """What each entry may still lack."""
-    found: dict[str, set[str]] = {}
-    for name, keys in CARRIED.items():
-        for id in listed(name):
-            found.setdefault(id, set()).update(keys)
-    return found
-
-
 @cache
 def register() -> Register:
     folder = files("normlib.claims").joinpath("register")
     texts = {p.name.removesuffix(".toml"): p.read_text(encoding="utf-8") for p in folder.iterdir()}
-    return read(dict(sorted(texts.items())), carried())
+    return read(dict(sorted(texts.items())))
