@@ -8,15 +8,15 @@ import asyncio
 import gzip
 import os
 import re
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urldefrag, urlsplit
 
+import chromium
 import page_budget
 import pytest
+from chromium import ARRIVED
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
     "--no-sandbox",  # root, as in most containers, cannot have one
     "--no-first-run",
@@ -37,18 +37,18 @@ ALWAYS = "in every view"
 
 def browser_path():
     """Return where Chromium is; skip without one, but in CI its absence is a failure."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
+    path = chromium.path()
     if path is None:
         say = pytest.fail if os.environ.get("CI") else pytest.skip
         say("expected Chromium to look at the site, found none; on Debian: apt install chromium")
     return path
 
 
-def start(chromium, fonts=None):
+def start(engine, fonts=None):
     """Start Chromium with the fonts of this machine, or with those of a fontconfig file alone."""
     chosen = {"FONTCONFIG_FILE": str(fonts)} if fonts else {}
     env = os.environ | chosen
-    return chromium.launch(executable_path=browser_path(), args=list(QUIET), env=env)
+    return engine.launch(executable_path=browser_path(), args=list(QUIET), env=env)
 
 
 def listen(page):
@@ -118,9 +118,6 @@ def problems(seen, check):
     assert asked, f"expected a check that was asked, got {check!r}; there are: {seen}"
     return [f"{view}: {line}" for view, lines in asked.items() for line in lines]
 
-
-# Whether all sections of a page are laid out.
-ARRIVED = "() => !document.documentElement.classList.contains('arriving')"
 
 # What a page asked for to be there, and what moved meanwhile.
 ARRIVAL = """async () => {

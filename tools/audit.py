@@ -22,6 +22,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
 
+import chromium
 from playwright.sync_api import sync_playwright
 from serve import Quiet
 from tqdm import tqdm
@@ -29,7 +30,6 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "_build" / "audit"
 TOOLS = ("lighthouse@12.8.2", "axe-core@4.11.0")
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 RUNS = 5
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
 PARTS = ("first-contentful-paint", "largest-contentful-paint", "total-blocking-time", "speed-index")
@@ -65,11 +65,6 @@ class Packed(Quiet):
 
 def asked(page: str) -> float:
     return LOOK_UP if page.startswith(LOOK_UP_PAGES) else READ
-
-
-def found(names: tuple[str, ...], said: str) -> str:
-    path = next(filter(None, map(shutil.which, names)), None)
-    return path or sys.exit(f"audit: expected {said}, found none")
 
 
 def free_port() -> int:
@@ -119,7 +114,7 @@ def violations(browser, url: str) -> list[str]:
         page.goto(url)
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         page.add_script_tag(path=str(WORK / "node_modules" / "axe-core" / "axe.min.js"))
-        page.wait_for_function("!document.documentElement.classList.contains('arriving')")
+        page.wait_for_function(chromium.ARRIVED)
         page.wait_for_timeout(500)  # until the page has measured its boxes
         for rule in page.evaluate("axe.run().then(found => found.violations)"):
             # a head that is a formula is empty for axe, which reads no MathML
@@ -157,8 +152,9 @@ def together(urls: dict[str, str], ports: list[int]) -> Iterator[tuple[str, dict
 
 
 def main(folder: str, *chosen: str) -> None:
-    browser = found(BROWSERS, "Chromium (apt install chromium)")
-    found(("npm",), "npm, which comes with Node.js (https://nodejs.org)")
+    browser = chromium.path() or sys.exit("audit: expected Chromium (apt install chromium)")
+    if not shutil.which("npm"):
+        sys.exit("audit: expected npm, which comes with Node.js (https://nodejs.org)")
     WORK.mkdir(parents=True, exist_ok=True)
     subprocess.run(
         ["npm", "install", "--no-audit", "--no-fund", "--silent", *TOOLS], cwd=WORK, check=True
@@ -207,4 +203,6 @@ def told(results: dict) -> str | None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("audit: expected the folder of the built site, got none; try make audit")
     main(*sys.argv[1:])
