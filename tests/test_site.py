@@ -494,12 +494,17 @@ def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(unpacked):
     page, heard = unpacked("chapters/rms-norm.html")
     page.evaluate(checks.READY)
     assert page.evaluate(checks.IMAGES) == [] and page.evaluate(checks.MATHEMATICS) == []
-    widths = page.evaluate(FORMULA_WIDTHS)
-    page.add_style_tag(content="math { font-family: math !important; }")
-    assert widths != page.evaluate(FORMULA_WIDTHS)  # in the book's font, not in the machine's
     page.locator(".prev-next-area a.right-next").click()
     page.wait_for_url("**/partial-rms-norm.html")
     assert heard["console"] == [] and heard["failed requests"] == []
+
+
+def test_from_a_folder_formulas_are_drawn_in_the_books_font_at_once(unpacked):
+    page, _ = unpacked("chapters/weight-norm.html")
+    assert page.evaluate(checks.ARRIVAL)["shift"] == 0  # as it is not if the font comes late
+    widths = page.evaluate(FORMULA_WIDTHS)
+    page.add_style_tag(content="math { font-family: math !important; }")
+    assert widths != page.evaluate(FORMULA_WIDTHS)
 
 
 def test_from_a_folder_the_search_finds_and_complains_of_nothing(unpacked):

@@ -165,9 +165,12 @@ def finish(app, exception) -> None:
         pages = [icons.drawn(path.read_text("utf-8")) for path in files]
         for path, text in zip(files, pages, strict=True):
             path.write_text(text, encoding="utf-8")
-        scripts = (p.read_text("utf-8") for p in static.rglob("*.js"))
+        font = static / FONT.name
+        used_signs.keep(FONT, used_signs.signs(pages), font)
+        script = used_signs.as_script(font, "Book Math")
+        Path(f"{font}.js").write_text(script, encoding="utf-8")
+        scripts = (p.read_text("utf-8") for p in static.rglob("*.js") if p.stem != font.name)
         known = one_style_sheet.names_in(pages, scripts)
-        used_signs.keep(FONT, used_signs.signs(pages), static / FONT.name)
         css = one_style_sheet.needed(one_style_sheet.joined(static, app.stylesheets), known)
         (static / "site.css").write_text(css, encoding="utf-8")
 
