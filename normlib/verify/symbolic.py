@@ -26,6 +26,10 @@ def exactly(expr: sp.Expr) -> sp.Expr:
     return expr.xreplace({f: sp.nsimplify(f, rational=True) for f in expr.atoms(sp.Float)})
 
 
+def is_root(expr: sp.Expr) -> bool:
+    return expr.is_Pow and expr.exp.is_Rational and not expr.exp.is_Integer
+
+
 def with_primitive_roots(expr: sp.Expr) -> sp.Expr:
     """√(27a + 6b) as √3 √(9a + 2b): a positive factor of all terms stands in front of its root."""
 
@@ -33,10 +37,7 @@ def with_primitive_roots(expr: sp.Expr) -> sp.Expr:
         content, primitive = sp.expand(base).as_content_primitive()
         return content**exponent * primitive**exponent
 
-    return expr.replace(
-        lambda e: e.is_Pow and e.exp.is_Rational and not e.exp.is_Integer,
-        lambda power: split(*power.args),
-    )
+    return expr.replace(is_root, lambda power: split(*power.args))
 
 
 @lru_cache(maxsize=4096)  # the wrong twins of a layer share most of its expressions
@@ -45,15 +46,17 @@ def is_zero(expr: sp.Expr) -> bool:
 
     A value of it at one rational point, to 30 digits, settles most of the wrong ones at once;
     only the expansion of the numerator can say yes. Roots of multiples of each other, as they come
-    from statistics that were merged from parts, have to be taken apart first.
+    from statistics that were merged from parts, have to be taken apart first; roots in roots grow
+    by that.
     """
     expr = exactly(expr)
     names = sorted(expr.free_symbols, key=str)
     point = {s: sp.Rational(7 + 3 * i, 5 + 2 * (i % 7)) for i, s in enumerate(names)}
     if abs(expr.xreplace(point).evalf(30)) > 1e-20:
         return False
-    forms = with_primitive_roots(expr), expr  # nested roots are better left as they are
-    return any(sp.expand(sp.numer(sp.together(form))) == 0 for form in forms)
+    nested = any(root.base.find(is_root) for root in expr.find(is_root))
+    ways = [with_primitive_roots, lambda same: same][:: -1 if nested else 1]
+    return any(sp.expand(sp.numer(sp.together(way(expr)))) == 0 for way in ways)
 
 
 def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
