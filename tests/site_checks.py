@@ -250,6 +250,11 @@ CUT_OFF = """() => {
   return found;
 }"""
 
+# A formula and the signs beside it stand in one line.
+BROKEN = """() => [...document.querySelectorAll('span.math')]
+  .filter(formula => formula.getClientRects().length > 1)
+  .map(formula => `in two lines: ${formula.textContent.slice(0, 100)}`)"""
+
 # The contrast of WCAG 2: a canvas turns any notation of a colour into numbers.
 CONTRAST = """() => {
   const pen = Object.assign(document.createElement('canvas'), {width: 1, height: 1})
@@ -298,7 +303,7 @@ ONCE = {
     "links": LINKS,
 }
 COLOURS = {"contrast": CONTRAST, "ground": GROUND}
-ROOM = {"too wide": TOO_WIDE, "cut off": CUT_OFF}
+ROOM = {"too wide": TOO_WIDE, "cut off": CUT_OFF, "broken": BROKEN}
 VIEWS = {DESK: ONCE | COLOURS | ROOM, PHONE: COLOURS | ROOM, SMALL_PHONE: ROOM}
 VIEWS |= {WALL: {"too wide": TOO_WIDE}}
 

@@ -45,6 +45,16 @@ def test_a_corner_is_no_head_and_a_reference_is_an_item_of_its_list():
     assert light_pages.well_said(entries) == '<div role="list"><div id="a" role="listitem">'
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("", ";"), ("(", ")"), ("([", "]),"), ("“", "”.")]
+)
+def test_a_formula_takes_the_signs_around_it_along_and_nothing_else(before, after):
+    drawn = f'{before}<span class="math notranslate"><math><mi>x</mi></math></span>{after}'
+    kept = f'<span class="math notranslate">{before}<math><mi>x</mi></math>{after}</span>'
+    text = "<p>First {0} last, then <code>(a)</code> and {0}</p>"
+    assert light_pages.with_signs_around(text.format(drawn)) == text.format(kept)
+
+
 def test_an_icon_is_drawn_where_it_stands_and_an_unknown_one_is_named():
     asked = '<i class="theme-switch fa-solid fa-sun" data-mode="light"></i>'
     drawn = icons.drawn(f"<button>{asked}</button>")

@@ -624,6 +624,7 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><style>
 <table><tr><td style="min-width: 1300px">a table wider than a desk</td></tr></table>
 <div style="width: 5em; overflow: hidden; white-space: nowrap">behind the edge of its box</div>
 <div style="width: 5em; white-space: nowrap">over the edge of its box</div>
+<p style="width: 5em"><span class="math"><math><mn>12345678</mn></math>, and so on</span></p>
 <div style="width: 5em; overflow: hidden"><img src="_static/favicon.svg" alt="" width="200"></div>
 <div style="width: 5em; overflow: auto; white-space: nowrap">in a box that can be scrolled</div>
 <p>| a | b |\n|---|---|</p>
@@ -665,6 +666,7 @@ PLANTED = {"late.html": LATE, "bad.html": BAD, "tight.html": TIGHT, "empty.html"
         ("cut off", "behind the edge"),
         ("cut off", "over the edge"),
         ("cut off", "favicon"),
+        ("broken", "in two lines: 12345678, and"),
         ("contrast", f"{DESK}: contrast 1.6"),
         ("contrast", f"{PHONE}: contrast 1.3"),
     ],

@@ -519,3 +519,13 @@ def test_roots_of_multiples_of_each_other_are_recognized_and_no_others():
     assert not symbolic.is_zero(
         whole - sp.sqrt(3) * sp.sqrt(9 * a + 2 * b + sp.Rational(1, 10**30))
     )
+
+
+def test_roots_in_roots_are_recognized_and_no_others():
+    a, b, c = sp.symbols("a b c", positive=True)
+    outer = sp.sqrt(1 + sp.sqrt(27 * a + 6 * b))
+    merged = sp.sqrt(1 + sp.sqrt(3) * sp.sqrt(9 * a + 2 * b))
+    assert symbolic.is_zero(1 / outer - 1 / merged)
+    assert symbolic.is_zero(c / outer - c * outer / (1 + sp.sqrt(27 * a + 6 * b)))
+    # 0 where a is 7/5, which is the point that settles most
+    assert not symbolic.is_zero((5 * a - 7) * outer)

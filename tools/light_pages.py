@@ -138,9 +138,17 @@ def well_said(body: str) -> str:
     return body
 
 
+FORMULA = re.compile(r"([(\[“]*)(<span class=\"math[^>]*>)(.*?</math>)</span>([,.;:!?)\]”]*)", re.S)
+
+
+def with_signs_around(body: str) -> str:
+    """Formulas with the signs beside them in one box: a line would begin with a comma elsewhere."""
+    return FORMULA.sub(r"\2\1\3\4</span>", body)
+
+
 def light_page(app, page, template, context, doctree) -> None:
     body = well_said(context.get("body", ""))
-    context["body"] = lighter_pictures(app, page, body)
+    context["body"] = lighter_pictures(app, page, with_signs_around(body))
     own = [css.filename.removeprefix("_static/") for css in context["css_files"]]
     app.stylesheets = [*THEME, *own]
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)

@@ -203,7 +203,7 @@ def check_claim(where: str, entry: dict) -> None:
         needed |= {"evidence", "page"}
         check_choice(f"{where}, evidence", entry.get("evidence"), EVIDENCE)
     run = {"setup", "trial"} if entry.get("evidence") == EXPERIMENT else set()
-    check_keys(where, entry, needed | run | {*READER}, {"changed"})
+    check_keys(where, entry, {*needed, *run, *READER}, {"changed"})
     if run:
         check_run(where, entry)
 

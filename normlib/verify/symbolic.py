@@ -40,6 +40,10 @@ def with_primitive_roots(expr: sp.Expr) -> sp.Expr:
     return expr.replace(is_root, lambda power: split(*power.args))
 
 
+def cancels(expr: sp.Expr) -> bool:
+    return sp.expand(sp.numer(sp.together(expr))) == 0
+
+
 @lru_cache(maxsize=4096)  # the wrong twins of a layer share most of its expressions
 def is_zero(expr: sp.Expr) -> bool:
     """Whether an algebraic expression is identically zero.
@@ -47,7 +51,7 @@ def is_zero(expr: sp.Expr) -> bool:
     A value of it at one rational point, to 30 digits, settles most of the wrong ones at once;
     only the expansion of the numerator can say yes. Roots of multiples of each other, as they come
     from statistics that were merged from parts, have to be taken apart first; roots in roots grow
-    by that.
+    by that, and are tried as they are.
     """
     expr = exactly(expr)
     names = sorted(expr.free_symbols, key=str)
@@ -55,8 +59,7 @@ def is_zero(expr: sp.Expr) -> bool:
     if abs(expr.xreplace(point).evalf(30)) > 1e-20:
         return False
     nested = any(root.base.find(is_root) for root in expr.find(is_root))
-    ways = [with_primitive_roots, lambda same: same][:: -1 if nested else 1]
-    return any(sp.expand(sp.numer(sp.together(way(expr)))) == 0 for way in ways)
+    return (nested and cancels(expr)) or cancels(with_primitive_roots(expr))
 
 
 def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
