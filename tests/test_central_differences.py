@@ -112,9 +112,10 @@ def test_an_output_that_nothing_seemed_to_reach_must_not_move():
     assert red(partial(masked, leak=True), masked_backward, ARGS[:1]) == {"dx"}
 
 
-@pytest.mark.parametrize("shape", [(8, 64), (64, 8)])
+@pytest.mark.parametrize("shape", [(16, 64), (64, 16)])
 def test_the_memory_stays_far_below_that_of_the_jacobian(shape):
     args = batch_norm_args(shape, np.random.default_rng(3))
+    red(batch_norm, args=args)  # what is loaded or kept at the first call is not the witness's
     tracemalloc.start()
     assert red(batch_norm, args=args) == set()
     _, peak = tracemalloc.get_traced_memory()
