@@ -129,3 +129,10 @@ def test_a_single_number_may_be_an_argument():
     assert red(forward, backward, (ARGS[0], np.array(3.0))) == set()
     wrong = lambda dy, cache: (dy * cache[1], np.asarray(dy.sum()))  # noqa: E731
     assert red(forward, wrong, (ARGS[0], np.array(3.0))) == {"da"}
+
+
+def test_all_arguments_move_at_once_each_by_its_own_size():
+    directions = problem(batch_norm, batch_norm_backward, ARGS).along
+    larger = problem(batch_norm, batch_norm_backward, tuple(8 * a for a in ARGS)).along
+    for small, large in zip(directions, larger, strict=True):
+        assert small.all() and (large == 8 * small).all()
