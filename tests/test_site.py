@@ -507,7 +507,7 @@ def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(unpacked):
 
 def test_from_a_folder_formulas_are_drawn_in_the_books_font_at_once(unpacked):
     page, _ = unpacked("chapters/weight-norm.html")
-    assert page.evaluate(checks.ARRIVAL)["shift"] == 0  # as it is not if the font comes late
+    assert page.evaluate(checks.ARRIVAL)["shift"] == 0  # it moves if it waits for a font
     widths = page.evaluate(FORMULA_WIDTHS)
     page.add_style_tag(content="math { font-family: math !important; }")
     assert widths != page.evaluate(FORMULA_WIDTHS)
