@@ -6,6 +6,7 @@ written for any kind of number: all workers can be run in one process, on symbol
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -52,12 +53,15 @@ def batch_norm(
     Source: Chan, Golub and LeVeque (1979) for the merge;
     chapter "Batch normalization over processes".
     """
-    tell(f"{FORWARD} of {shape_of(x)}")
+    call = f"{FORWARD} of {shape_of(x)}"
+    tell("in", call)
     check_tensors(x, gamma=gamma, beta=beta)
-    check_eps(eps)
+    eps = check_eps(eps)
     parts = gathered(packed(moments(x)), FORWARD, group)
     whole = merged([*map(unpacked, parts)])
-    return normalized(x, gamma, beta, whole, eps, group)
+    found = normalized(x, gamma, beta, whole, eps, group)
+    tell("after", call)
+    return found
 
 
 def batch_norm_backward(
@@ -77,13 +81,16 @@ def batch_norm_backward(
     stopped.
     Source: chapter "Batch normalization over processes".
     """
-    tell(f"{BACKWARD} of {shape_of(dy)}")
+    call = f"{BACKWARD} of {shape_of(dy)}"
+    tell("in", call)
     check_cache(cache, BatchNormCache)
     check_like("dy", dy, cache.xhat)
     own = sums(dy, cache)
     total = summed(torch.cat(own), BACKWARD, cache.group).chunk(2)
     dbeta, dgamma = own
-    return gradient(dy, cache, total), dgamma, dbeta
+    dx = gradient(dy, cache, total)
+    tell("after", call)
+    return dx, dgamma, dbeta
 
 
 # Before and after the exchange.
@@ -106,7 +113,7 @@ def moments(x: Array) -> Moments:
     """Count, mean and sum of squared deviations of a part. The mean is put together in float64
     from one value and the mean distance to it, so that a float32 far from zero loses nothing."""
     axes = batch_axes(x)
-    count = x[:, 0].reshape(-1).shape[0]
+    count = prod(x.shape[axis] for axis in axes)
     if not count:
         nothing = wide(summed_over(x, axes))
         return Moments(0, nothing, nothing)

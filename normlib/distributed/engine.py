@@ -15,12 +15,13 @@ class PeerError(RuntimeError):
     """Another worker is gone, stopped, or in another call."""
 
 
-listeners: list[Callable[[str], None]] = []  # the launcher's: told of each call when it begins
+listeners: list[Callable[[str, str], None]] = []  # the launcher's
 
 
-def tell(call: str) -> None:
+def tell(moment: str, call: str) -> None:
+    """Tell of a call when it begins, that the worker is "in" it, and of its end with "after"."""
     for listener in listeners:
-        listener(call)
+        listener(moment, call)
 
 
 def gathered(values: Tensor, call: str, group: dist.ProcessGroup | None) -> list[Tensor]:

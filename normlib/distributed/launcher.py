@@ -44,8 +44,9 @@ class Worker:
     rank: int
     process: Any
     pipe: connection.Connection
+    moment: str = "in"
     call: str = "its start"
-    calls: int = 0
+    calls: int = 0  # that it has begun
     heard: float = field(default_factory=time.monotonic)
     results: list = field(default_factory=list)  # its one result, once it is there
     error: str = ""
@@ -59,13 +60,17 @@ class Worker:
                 kind, said = pickle.loads(self.pipe.recv_bytes())
                 self.heard = time.monotonic()
                 if kind == "call":
-                    self.call, self.calls = said, self.calls + 1
+                    self.moment, self.call = said
+                    self.calls += self.moment == "in"
                 elif kind == "result":
                     self.results = [said]
                 else:
                     (self.error, self.trace), self.by_others = said, kind == "by others"
         except (EOFError, OSError):
             pass  # it is gone; how, its exit code says
+
+    def where(self) -> str:
+        return f"{self.moment} {self.call}"
 
     def is_lost(self) -> bool:
         return not self.results and self.process.exitcode is not None
@@ -90,20 +95,22 @@ def launch(function: Callable, processes: int, *args, limit: float = 60.0) -> li
     The processes form the default group of torch.distributed, on gloo, with one thread each. The
     function, its arguments and its results have to be picklable; the function is found by import.
 
-    limit: how many seconds a worker may be silent. It is heard of when it calls the layer, forward
-    or backward, and when it ends; so computing between two calls has to take less. Until it calls
-    the function a worker has at least a minute.
+    limit: how many seconds a worker may be silent. It is heard of when a call of the layer, forward
+    or backward, begins and ends, and when it ends itself; so computing between two calls has to
+    take less. Until it calls the function a worker has at least a minute.
 
     Errors: WorkerError, after which no worker is left and nothing is returned, if one raises an
     exception, is killed, or is silent for longer than the limit; it names the rank and the call.
-    ValueError for a function that cannot be sent, fewer than one process, or a limit that is not
-    above 0.
+    ValueError for a function that cannot be sent, a script that is in no file, fewer than one
+    process, or a limit that is not above 0.
     """
     if processes < 1 or not limit > 0:
         raise ValueError(
             f"expected at least 1 process and a limit above 0 seconds, got {processes} and {limit}"
         )
-    task = sent((function, args))
+    check_script(function)
+    fix = "write the function at the top level of a module that can be imported"
+    task = pickled((function, args), "a function and arguments", fix)
     workers: list[Worker] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
@@ -116,14 +123,27 @@ def launch(function: Callable, processes: int, *args, limit: float = 60.0) -> li
     return [worker.results[0] for worker in workers]
 
 
-def sent(task: tuple) -> bytes:
-    try:
-        return pickle.dumps(task)
-    except (AttributeError, TypeError, pickle.PicklingError) as error:
+def check_script(function: Callable) -> None:
+    """Refuse a script, or a function of one, that workers cannot import from a file."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is None and home(function) == "__main__":
         raise ValueError(
-            f"expected a function and arguments that can be pickled, but {error}; write the "
-            f"function at the top level of a module that can be imported"
-        ) from error
+            f"expected a function of a module that can be imported, but {function} is one of a "
+            f"notebook, a shell or a line after -c; write it into a module"
+        )
+    if file is not None and main.__spec__ is None and not Path(file).exists():
+        raise ValueError(
+            f"expected a script in a file, which every worker imports, but got {file}; save it in "
+            f"a file, and run that"
+        )
+
+
+def pickled(what: Any, name: str, fix: str) -> bytes:
+    try:
+        return pickle.dumps(what)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise ValueError(f"expected {name} that can be pickled, but {error}; {fix}") from error
 
 
 def home(function: Callable) -> str:
@@ -174,10 +194,12 @@ def found(workers: list[Worker], lost: list[bool], limit: float, late: bool) -> 
     """What went wrong first, as far as it can be told; nothing while all is well."""
     for worker in workers:
         if worker.error and not worker.by_others:
-            return f"{place(worker, workers)} failed in {worker.call}: {worker.error}"
+            return f"{place(worker, workers)} failed {worker.where()}: {worker.error}"
     for worker, gone in zip(workers, lost, strict=True):
         if gone and not worker.results and not worker.error:
-            return f"{place(worker, workers)} {ending(worker.process)} in {worker.call}"
+            return (
+                f"{place(worker, workers)} {ending(worker.process)} {worker.where()}{guard(worker)}"
+            )
     if not late and not any(worker.is_silent(limit) for worker in workers):
         return ""
     return unheard(workers, limit)
@@ -188,7 +210,7 @@ def unheard(workers: list[Worker], limit: float) -> str:
     quiet = [w for w in workers if not w.results and not w.error]
     for worker in quiet:
         if worker.is_stopped():
-            return f"{place(worker, workers)} is stopped in {worker.call}"
+            return f"{place(worker, workers)} is stopped {worker.where()}"
     fewest, most = (f(w.calls for w in workers) for f in (min, max))
     for worker in workers:
         if worker.calls == fewest < most and worker.results:
@@ -205,13 +227,22 @@ def place(worker: Worker, workers: list[Worker]) -> str:
 
 def ending(process: Any) -> str:
     code = process.exitcode
-    if code < 0:
+    if -code in {*signal.Signals}:
         return f"was killed by {signal.Signals(-code).name}"
+    if code < 0:  # a real-time signal has no name
+        return f"was killed by signal {-code}"
     return f"ended with exit code {code} and no result"
 
 
+def guard(worker: Worker) -> str:
+    """What a script lacks as a rule that has not come to the function."""
+    if worker.calls or worker.process.exitcode != 1:
+        return ""
+    return '; every worker imports the script, so call launch under `if __name__ == "__main__":`'
+
+
 def described(workers: list[Worker], cause: str) -> WorkerError:
-    places = "; ".join(f"rank {w.rank} in {w.call}" for w in workers)
+    places = "; ".join(f"rank {w.rank} {w.where()}" for w in workers)
     error = WorkerError(
         f"expected a result of every worker, but {cause}. All were ended, and nothing is returned. "
         f"Last calls: {places}. Mend what failed first, and start again"
@@ -237,7 +268,8 @@ def end(workers: list[Worker]) -> None:
 
 def work(pipe: connection.Connection, task: bytes, rank: int, size: int, store: str, limit: float):
     def say(kind: str, what: Any) -> None:
-        pipe.send_bytes(pickle.dumps((kind, what)))
+        fix = "return numbers, arrays or tensors"
+        pipe.send_bytes(pickled((kind, what), f"a {kind}", fix))
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and ends all
     parent = threading.Thread(target=follow_parent, args=(pipe,), daemon=True)
@@ -250,8 +282,8 @@ def work(pipe: connection.Connection, task: bytes, rank: int, size: int, store: 
         dist.init_process_group(
             "gloo", init_method=store, rank=rank, world_size=size, timeout=patience
         )
-        engine.listeners.append(lambda call: say("call", call))
-        engine.tell("the function")
+        engine.listeners.append(lambda *said: say("call", said))
+        engine.tell("in", "the function")
         say("result", function(rank, *args))
     except engine.PeerError as error:
         say("by others", (str(error), traceback.format_exc()))

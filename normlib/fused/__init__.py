@@ -1,10 +1,11 @@
 """The layers as fast as memory allows: the derived formulas in Numba kernels.
 
 The functions take what the layers of the same names in normlib take, and return what they
-return, for NumPy arrays of float32 and float64. The cache keeps x itself, not xhat: do not
-write to x between forward and backward. The first call compiles, which takes seconds; the
-result is kept on disk. Large arrays are shared among `numba.get_num_threads()` threads, and
-no result depends on how many.
+return, for NumPy arrays of float32 and float64. There is one difference: sums are float64, and so
+a float32 above 1e19, whose square overflows, is normalized as any other; normlib's layers give beta
+there, as PyTorch's do. The cache keeps x itself, not xhat: do not write to x between forward and
+backward. The first call compiles, which takes seconds; the result is kept on disk. Large arrays are
+shared among `numba.get_num_threads()` threads, and no result depends on how many.
 """
 
 from math import prod
@@ -81,9 +82,7 @@ def group_norm(x, gamma, beta, *, groups, eps=1e-5):
     Source: chapter "Fused normalization kernels".
     """
     check_channels(x, gamma=gamma, beta=beta)
-    check_groups(x, groups)
-    each, size = x.shape[1] // groups, prod(x.shape[2:])
-    check_axes(x.reshape(len(x), groups, each * size), (2,))
+    each, size = x.shape[1] // check_groups(x, groups), prod(x.shape[2:])
     arrays = in_order(x=x, gamma=gamma, beta=beta)
     layout = Rows(each, True) if size == 1 else Pieces(each, size, each * size, size, each, 1)
     return forward(GroupNormCache, layout, *arrays, eps)

@@ -119,7 +119,7 @@ def columns_forward(layout, x, gamma, beta, eps, y):
 
 def columns_backward(layout, dy, x, gamma, mean, rstd, dx):
     s, p = column_sums(kernels.column_products, x, dy, x, *mean)
-    mean_dy, along = s / len(x), rstd * rstd * p / len(x)
+    mean_dy, along = s / len(x), rstd * (rstd * p) / len(x)
     args = dy, x, *mean, rstd * gamma, mean_dy.astype(x.dtype), along.astype(x.dtype), dx
     share(kernels.columns_backward, x.size, len(x), *args)
     return p * rstd, s

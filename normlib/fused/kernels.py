@@ -24,7 +24,8 @@ BLOCK = 4096  # values in one partial sum of a piece
 
 @inside
 def gradient(d, c, rstd, mean_d, along):
-    """dx = rstd · (d - mean(d) - c · along),   along = rstd² · mean(d · c)"""
+    """dx = rstd · (d - mean(d) - c · along),   along = rstd · (rstd · mean(d · c)),
+    in this order: the square of rstd may lie outside of float32."""
     return rstd * ((d - mean_d) - c * along)
 
 
@@ -130,7 +131,7 @@ def rows_backward(dy, x, gamma, layout, mean, rstd, dx, sums, start, stop):
                 p += b
             if center:
                 m += s / n
-            mean_d, along = x.dtype.type(m), x.dtype.type(k * k * p / n)
+            mean_d, along = x.dtype.type(m), x.dtype.type(k * (k * p) / n)
             for i in range(n):
                 out[i] = gradient(g[i] * up[i], (row[i] - hi) - lo, k, mean_d, along)
             dbeta, dgamma = sums[block, 0, at : at + n], sums[block, 1, at : at + n]
@@ -174,7 +175,7 @@ def pieces_backward(dy, x, gamma, layout, mean, rstd, dx, sums, start, stop):
             g = gamma[(i * per_set + p * per_piece) % gamma.size]
             s += g * a
             q += g * b
-        mean_d, along = x.dtype.type(s / n), x.dtype.type(k * k * q / n)
+        mean_d, along = x.dtype.type(s / n), x.dtype.type(k * (k * q) / n)
         for p in range(pieces):
             g, at = gamma[(i * per_set + p * per_piece) % gamma.size], i * stride + p * step
             piece, up, out = x[at : at + size], dy[at : at + size], dx[at : at + size]

@@ -1,5 +1,6 @@
 """Batch normalization in training and at inference, and its running statistics."""
 
+from math import prod
 from typing import NamedTuple
 
 from normlib.layers.core import (
@@ -17,6 +18,7 @@ from normlib.layers.guard import (
     check_eps,
     check_like,
     check_number,
+    sees,
 )
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
@@ -41,7 +43,7 @@ class BatchNormInferenceCache(NamedTuple):
 
 
 def check_variance(var: Array) -> None:
-    if "float" in str(var.dtype) and (var < 0).any():
+    if "float" in str(var.dtype) and sees(var < 0):
         raise ValueError(
             f"var must not be negative, but its smallest value is "
             f"{float(var.min()):.3g}; mean and var may be swapped"
@@ -168,7 +170,7 @@ def update_running(
     momentum = check_number("momentum", momentum, 0.0, 1.0)
     axes = check_axes(x, batch_axes(x))
     c = centered(x, axes)
-    values = x[:, 0].reshape(-1).shape[0]
+    values = prod(x.shape[axis] for axis in axes)
     if values < 2:
         raise ValueError(
             f"x must have at least 2 values in each channel, but its shape is "

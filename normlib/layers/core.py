@@ -67,7 +67,8 @@ def standardize(
 
     c = x - mean(x),   rstd = (mean(c²) + eps)^(-1/2),   xhat = c · rstd
 
-    With ``center=False`` c is x itself, and rstd is one over the root mean square.
+    With ``center=False`` c is x itself, and mean(c²) its mean square.
+    Where c² overflows, above 1e19 in float32 and 1e154 in float64, xhat is 0.
 
     Shapes: `x` any, `xhat` as `x`; the means are taken over `axes`.
     Errors: ValueError for numbers that are not floating point, an axis that `x`

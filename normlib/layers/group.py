@@ -10,7 +10,7 @@ from normlib.layers.core import (
     standardize_backward,
     summed,
 )
-from normlib.layers.guard import check_cache, check_shape
+from normlib.layers.guard import check_cache, check_count, check_shape
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
 __all__ = [
@@ -27,18 +27,22 @@ class GroupNormCache(NamedTuple):
     shape: tuple[int, ...]  # of x
 
 
-def check_groups(x: Array, groups: int) -> None:
-    if not isinstance(groups, int) or isinstance(groups, bool) or groups < 1:
-        raise ValueError(
-            f"groups must be a whole number of at least 1, but got {groups!r}; "
-            f"1 takes all channels together, C each alone"
-        )
+def check_groups(x: Array, groups: int) -> int:
+    fix = "1 takes all channels together, C each alone"
+    groups = check_count("groups", groups, fix)
     if x.shape[1] % groups:
         fitting = [g for g in range(1, x.shape[1] + 1) if x.shape[1] % g == 0]
         raise ValueError(
             f"groups must divide the number of channels of x {tuple(x.shape)}, but "
             f"got {groups}; try one of {fitting}"
         )
+    if 0 in x.shape[1:]:
+        raise ValueError(
+            f"x must have at least one value in each group, but its shape is "
+            f"{tuple(x.shape)}; a mean of nothing is undefined, so leave empty "
+            f"batches out"
+        )
+    return groups
 
 
 def group_norm(
@@ -58,7 +62,7 @@ def group_norm(
     chapter "Group and instance normalization".
     """
     check_channels(x, gamma=gamma, beta=beta)
-    check_groups(x, groups)
+    groups = check_groups(x, groups)
     rows = x.reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups)
     xhat, standardized = standardize(rows, axes=(2,), eps=eps)
     y = per_channel(gamma, x) * xhat.reshape(x.shape) + per_channel(beta, x)
@@ -108,7 +112,7 @@ def instance_norm(
     chapter "Group and instance normalization".
     """
     check_channels(x, gamma=gamma, beta=beta)
-    return group_norm(x, gamma, beta, groups=x.shape[1], eps=eps)
+    return group_norm(x, gamma, beta, groups=max(x.shape[1], 1), eps=eps)
 
 
 def instance_norm_backward(

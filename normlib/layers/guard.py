@@ -5,6 +5,8 @@ SymPy symbols, complex arrays and torch tensors do. Each message says what was
 expected, what it got, and the likely fix.
 """
 
+import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -55,11 +57,17 @@ def check_like(name: str, x: Any, like: Any) -> None:
 
 
 def check_cache(cache: Any, kind: type) -> None:
-    if not isinstance(cache, kind):
-        raise ValueError(
-            f"cache must be the {kind.__name__} that the forward pass returned, "
-            f"but got a {type(cache).__name__}; pass (dy, cache) in this order"
-        )
+    if isinstance(cache, kind):
+        return
+    expected, got = kind.__name__, type(cache).__name__
+    fix = "pass (dy, cache) in this order"
+    if expected == got:
+        expected, got = (f"{k.__module__}.{got}" for k in (kind, type(cache)))
+        fix = "take both passes from one module"
+    raise ValueError(
+        f"cache must be the {expected} that the forward pass returned, but got a "
+        f"{got}; {fix}"
+    )
 
 
 def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -96,21 +104,52 @@ def check_axes(x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
 def check_number(
     name: str, value: Any, low: float, high: float = float("inf")
 ) -> Any:
-    """A real number is checked and made a float; a symbol or a tensor passes."""
-    if isinstance(value, bool) or value is None or hasattr(value, "__len__"):
+    """A real number is checked, and made a float; SymPy's stay exact. A symbol or a
+    tensor passes."""
+    several = hasattr(value, "__len__") and getattr(value, "ndim", 1)
+    if several or isinstance(value, (bool, np.bool_, np.ndarray)) or value is None:
         raise ValueError(
             f"{name} must be a number, but got {value!r}; give a single float, "
             f"such as 1e-5"
         )
-    if not isinstance(value, (int, float, np.number)):
+    if not isinstance(value, Real):
         return value
     if not low <= value <= high or value == float("inf"):
         raise ValueError(
             f"{name} must lie between {low} and {high}, but got {value}; check its "
             f"sign and the order of the arguments"
         )
-    return float(value)  # a numpy.float64 would turn float32 results into float64
+    # a numpy.float64 would make float32 results float64, and a Fraction objects
+    return value if hasattr(value, "free_symbols") else float(value)
+
+
+def sees(condition: Any) -> bool:
+    """Whether it is true of a value; while JAX compiles, there are none to see."""
+    try:
+        return bool(condition.any())
+    except TypeError:
+        return False
+
+
+def is_no_divisor(size: Any, x: Any) -> bool:
+    """Whether a size by which floats of x are divided is 0 or infinite, as a sum of
+    squares is that under- or overflows."""
+    is_float = "float" in str(x.dtype)
+    return is_float and (sees(size == 0) or sees(abs(size) == float("inf")))
 
 
 def check_eps(eps: Any) -> Any:
     return check_number("eps", eps, 0.0)
+
+
+def check_count(name: str, value: Any, fix: str) -> int:
+    """A whole number of at least 1, also one of NumPy's."""
+    try:
+        is_count = operator.index(value) >= 1
+    except TypeError:
+        is_count = False
+    if not is_count or isinstance(value, (bool, np.bool_)):
+        raise ValueError(
+            f"{name} must be a whole number of at least 1, but got {value!r}; {fix}"
+        )
+    return operator.index(value)

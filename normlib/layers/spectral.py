@@ -3,7 +3,14 @@
 from typing import NamedTuple
 
 from normlib.layers.core import Array
-from normlib.layers.guard import check_array, check_cache, check_like, check_shape
+from normlib.layers.guard import (
+    check_array,
+    check_cache,
+    check_count,
+    check_like,
+    check_shape,
+    is_no_divisor,
+)
 
 __all__ = ["power_iteration", "spectral_norm", "spectral_norm_backward"]
 
@@ -34,7 +41,14 @@ def check_pair(w: Array, u: Array, v: Array) -> None:
 
 
 def unit(vector: Array) -> Array:
-    return vector * (vector * vector).sum() ** -0.5
+    squares = (vector * vector).sum()
+    if is_no_divisor(squares, vector):
+        raise ValueError(
+            f"w must give W v and Wᵀ u a direction, but one is zero, or its "
+            f"squares under- or overflow in {vector.dtype}; initialize w and v at "
+            f"random, or scale w"
+        )
+    return vector * squares**-0.5
 
 
 def power_iteration(
@@ -44,24 +58,31 @@ def power_iteration(
 
     u ← W v / |W v|,   v ← Wᵀ u / |Wᵀ u|,   in PyTorch's order: u first
 
+    |W v| and |Wᵀ u| may lie between 1e-17 and 1e18 in float32, 1e-150 and 1e153 in
+    float64.
+
     Shapes: `w` (out, *rest), read as the matrix W (out, rest); `u` (out,);
     `v` (rest,).
-    Errors: ValueError for shapes that do not fit, integers, or `iterations` < 1.
+    Errors: ValueError for shapes that do not fit, integers, `iterations` < 1, or a
+    W v or Wᵀ u that is zero, or whose squares sum to 0 or infinity in floats.
     Source: Miyato et al. (2018), algorithm 1 (which starts with v from u);
     chapter "Spectral normalization".
     """
     check_pair(w, u, v)
-    whole = isinstance(iterations, int) and not isinstance(iterations, bool)
-    if not whole or iterations < 1:
-        raise ValueError(
-            f"iterations must be a whole number of at least 1, but got "
-            f"{iterations!r}; try iterations=1"
-        )
+    iterations = check_count("iterations", iterations, "try iterations=1")
     matrix = as_matrix(w)
     for _ in range(iterations):
         u = unit(matrix @ v)
         v = unit(matrix.T @ u)
     return u, v
+
+
+def check_sigma(w: Array, sigma: Array) -> None:
+    if is_no_divisor(sigma, w):
+        raise ValueError(
+            f"w must have a sigma = uᵀ W v to divide by, but it is 0 or infinite: "
+            f"{float(sigma)}; initialize w at random, and u, v by power_iteration"
+        )
 
 
 def spectral_norm(w: Array, u: Array, v: Array) -> tuple[Array, SpectralNormCache]:
@@ -71,12 +92,14 @@ def spectral_norm(w: Array, u: Array, v: Array) -> tuple[Array, SpectralNormCach
 
     Shapes: `w` and wbar (out, *rest), read as the matrix W (out, rest); `u` (out,);
     `v` (rest,).
-    Errors: ValueError for shapes that do not fit, or integers.
+    Errors: ValueError for shapes that do not fit, integers, or a sigma of 0 or
+    infinity in floats.
     Source: Miyato et al. (2018), equations 8 and 19;
     chapter "Spectral normalization".
     """
     check_pair(w, u, v)
     sigma = (u * (as_matrix(w) @ v)).sum()
+    check_sigma(w, sigma)
     wbar = w / sigma
     return wbar, SpectralNormCache(wbar, sigma, u, v)
 

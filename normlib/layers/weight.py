@@ -9,6 +9,7 @@ from normlib.layers.guard import (
     check_cache,
     check_like,
     check_shape,
+    is_no_divisor,
 )
 from normlib.layers.shapes import batch_axes, check_channels, per_channel
 
@@ -31,14 +32,11 @@ class MeanOnlyBatchNormCache(NamedTuple):
 
 
 def check_rows(v: Array, squares: Array) -> None:
-    try:
-        zeros = "float" in str(v.dtype) and bool((squares == 0).any())
-    except TypeError:  # while JAX compiles, there are no values to look at
-        zeros = False
-    if zeros:
+    if is_no_divisor(squares, v):
         raise ValueError(
             f"v must have a direction in each of its {v.shape[0]} rows, but got a "
-            f"row of zeros; initialize v at random"
+            f"row of zeros, or one whose squares under- or overflow in {v.dtype}; "
+            f"initialize v at random, or scale the row"
         )
 
 
@@ -47,11 +45,13 @@ def weight_norm(v: Array, g: Array) -> tuple[Array, WeightNormCache]:
 
     w = g · v / |v|
 
-    Every row then has the length |g|.
+    Every row then has the length |g|. Rows of v are squared: their lengths may lie
+    between 1e-17 and 1e18 in float32, 1e-150 and 1e153 in float64.
 
     Shapes: `v` and w (out, *rest), rows are taken over all axes but the first;
     `g` (out,).
-    Errors: ValueError for shapes that do not fit, integers, or a row of zeros.
+    Errors: ValueError for shapes that do not fit, integers, a row of zeros, or one
+    whose squares sum to 0 or infinity in floats.
     Source: Salimans and Kingma (2016), equation 2;
     chapter "Weight normalization".
     """
