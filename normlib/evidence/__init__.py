@@ -27,6 +27,6 @@ def __getattr__(name: str) -> Case:
 
 
 def of(forward: Callable) -> dict:
-    """The options for `verify.backward`, for a layer with the keywords that are bound to it."""
+    """Options of `verify.check`, for a layer with the keywords that are bound to it."""
     bound = forward.keywords if isinstance(forward, partial) else {}
     return __getattr__(getattr(forward, "func", forward).__name__)(**bound)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from normlib.verify.derivations import Derivation, Shapes
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import Plant, Planted, planted_errors
-from normlib.verify.problem import keyword_only, positional, taken
+from normlib.verify.signature import accepted, keyword_only, positional
 
 
 def away_from_zero(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -29,24 +29,23 @@ def no_data(args: tuple[np.ndarray, ...], rng: np.random.Generator) -> dict:
     return {}
 
 
-@cache
-def derived(derivation: Callable, **keywords) -> Derivation:
-    """A derivation takes SymPy up to a second, and is the same each time."""
-    return derivation(**keywords)
+def with_keywords(function: Callable, keywords: dict) -> Callable:
+    named = accepted(function, keywords)
+    return partial(function, **named) if named else function
 
 
 @dataclass(frozen=True)
 class Case:
     """One layer, its witnesses' knowledge of it, and the errors that are planted in it.
 
-    A case is called with the keywords that are bound to the layer, and returns the options of
-    `verify.backward` and `verify.falsify`::
+    A case is called, and returns options of `verify.check` and `verify.falsify`::
 
-        verify.backward(batch_norm, batch_norm_backward, args, rng=rng, **evidence.batch_norm())
-        two = partial(group_norm, groups=2)
-        verify.backward(two, group_norm_backward, args, rng=rng, **evidence.group_norm(groups=2))
+        verify.check(batch_norm, batch_norm_backward, args, **evidence.batch_norm())
+        two = {"settings": {"groups": 2}}
+        verify.check(group_norm, group_norm_backward, args, **two, **evidence.group_norm())
 
-    `shapes`, `derivation` and `flat` are functions of those of the keywords that they name.
+    `shapes`, `derivation` and `flat` are functions of those of the layer's settings that they
+    name. A layer that hides its settings needs them in the call: `evidence.group_norm(groups=2)`.
     """
 
     forward: Callable
@@ -69,7 +68,7 @@ class Case:
         return self.forward.__name__
 
     def __call__(self, **keywords) -> dict:
-        """The options for `verify.backward` and `verify.falsify`.
+        """Options of `verify.check` and `verify.falsify`.
 
         Errors: ValueError for a keyword that the layer does not take.
         """
@@ -79,12 +78,11 @@ class Case:
                 f"expected keywords of {self.name}, among {sorted(known)}, got {sorted(unknown)}; "
                 f"pass those that are bound to the layer"
             )
-        keywords = self.keywords | keywords
         return {
             "reference": self.reference,
-            "shapes": self.shapes(**taken(self.shapes, keywords)),
-            "derivation": derived(self.derivation, **taken(self.derivation, keywords)),
-            "flat": self.flat(**taken(self.flat, keywords)),
+            "small": with_keywords(self.shapes, keywords),
+            "derivation": with_keywords(self.derivation, keywords),
+            "flat": with_keywords(self.flat, keywords),
             "reference_twice": self.reference_twice,
             "varied": ("eps",) if "eps" in keyword_only(self.forward) else (),
             "plants": self.plants,

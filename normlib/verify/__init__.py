@@ -9,15 +9,38 @@ try:
 except ImportError as missing:
     raise ImportError(
         f"expected sympy and torch for normlib.verify, found no {missing.name}; "
-        f"install them with: pip install 'normlib[verify]'"
+        f"install them with: pip install 'normlib[verify]'",
+        name=__name__,  # so that `python -m` ends in this line, without a traceback
     ) from None
 
 from normlib.verify.derivations import Derivation
-from normlib.verify.layer import layer
 from normlib.verify.numeric import Flat, central_differences, complex_step, properties
 from normlib.verify.planted import Plant, PlantingError, falsify, plant, planted_errors
 from normlib.verify.problem import Problem
-from normlib.verify.run import backward
+from normlib.verify.run import backward, check, layer
 from normlib.verify.symbolic import exact, general_size
 from normlib.verify.torch_layer import from_torch
 from normlib.verify.verdict import Check, Verdict, VerificationError
+
+__all__ = [
+    "Check",
+    "Derivation",
+    "Flat",
+    "Plant",
+    "PlantingError",
+    "Problem",
+    "Verdict",
+    "VerificationError",
+    "backward",
+    "central_differences",
+    "check",
+    "complex_step",
+    "exact",
+    "falsify",
+    "from_torch",
+    "general_size",
+    "layer",
+    "plant",
+    "planted_errors",
+    "properties",
+]

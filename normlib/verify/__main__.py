@@ -8,12 +8,12 @@ import argparse
 import ast
 import importlib
 import os
+import re
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -48,8 +48,8 @@ def setting(text: str) -> tuple[str, object]:
         return name, value
 
 
-def found(place: str, module: str = "") -> Callable:
-    """The function at module:name; of :name the module is that of the layer."""
+def load_function(place: str, module: str = "") -> Callable:
+    """Import the function at module:name; of :name the module is that of the layer."""
     own, sign, name = place.partition(":")
     own = own or module
     if not sign or not own or not name:
@@ -66,7 +66,14 @@ def found(place: str, module: str = "") -> Callable:
     return getattr(thing, name)
 
 
-def parsed(arguments: list[str] | None) -> argparse.Namespace:
+def put_layer_first(words: list[str]) -> list[str]:
+    """Put module:function before the options: one that takes several words would take it, too."""
+    after = dict(zip(words[1:], words, strict=False))
+    places = [w for w in words if re.fullmatch(r"[\w.]*:\w+", w) and after.get(w) != "--reference"]
+    return places + [w for w in words if w not in places]
+
+
+def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m normlib.verify",
         description="Check the backward pass of a layer against independent witnesses.",
@@ -78,7 +85,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("backward", nargs="?", help="module:function, or :function")
     parser.add_argument("--shapes", nargs="+", type=shape, required=True, metavar="8x3")
     parser.add_argument("--small", nargs="+", type=shape, default=[], metavar="3x2",
-                        help="smaller shapes, for the exact witness")  # fmt: skip
+                        help="smaller shapes, for the exact witness; else found")  # fmt: skip
     parser.add_argument("--reference", help="module:function of a right layer, on torch tensors")
     parser.add_argument("--set", nargs="+", type=setting, default=[], metavar="eps=1e-3",
                         help="settings that the layer is called with")  # fmt: skip
@@ -87,30 +94,31 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--zero", help="arguments whose gradient is zero", **several)
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64")
     parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args(arguments)
+    return parser.parse_args(put_layer_first(words))
 
 
-def asked(given: argparse.Namespace) -> verify.Verdict:
-    """The verdict, green or red."""
+def run_check(given: argparse.Namespace) -> verify.Verdict:
+    """Return the verdict, green or red."""
     module = given.forward.partition(":")[0]
-    forward = found(given.forward)
-    backward = found(given.backward, module) if given.backward else None
-    if given.backward is None:
-        forward, backward = verify.from_torch(forward)
-    forward = partial(forward, **dict(given.set)) if given.set else forward
-    options = {
-        n: tuple(getattr(given, n)) for n in ("shapes", "small", "varied", "positive", "zero")
-    }
-    options["reference"] = found(given.reference, module) if given.reference else None
-    rng, dtype = np.random.default_rng(given.seed), np.dtype(given.dtype)
-    try:
-        return verify.layer(forward, backward, rng=rng, dtype=dtype, **options)
-    except verify.VerificationError as error:
-        return error.verdict
+    return verify.check(
+        load_function(given.forward),
+        load_function(given.backward, module) if given.backward else None,
+        shapes=tuple(given.shapes),
+        small=tuple(given.small) or None,
+        settings=dict(given.set),
+        reference=load_function(given.reference, module) if given.reference else None,
+        varied=tuple(given.varied),
+        positive=tuple(given.positive),
+        zero=tuple(given.zero),
+        dtype=np.dtype(given.dtype),
+        seed=given.seed,
+        raises=False,
+    )
 
 
-def told(verdict: verify.Verdict) -> str:
-    """What each witness says, which could not be asked and why, and where the layer is wrong."""
+def format_report(verdict: verify.Verdict) -> str:
+    """Say what each witness found, which could not be asked and why, and where the layer is
+    wrong."""
     parts = [repr(replace(verdict, not_run=()))]
     reasons: dict[str, list[str]] = {}
     for witness, why in verdict.not_run:
@@ -122,17 +130,17 @@ def told(verdict: verify.Verdict) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    given = parsed(arguments)
+    given = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     sys.path.insert(0, os.getcwd())
     try:
-        verdict = asked(given)
+        verdict = run_check(given)
     except ValueError as error:
         print(f"normlib.verify: {error}", file=sys.stderr)
         return 2
     except Exception:  # the layer itself fails; its traceback says where
         traceback.print_exc()
         return 2
-    print(told(verdict))
+    print(format_report(verdict))
     return 1 if verdict.red else 0
 
 

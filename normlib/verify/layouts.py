@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from normlib.verify.problem import Problem, reason
-from normlib.verify.verdict import Check, compare
+from normlib.verify.verdict import Check, Verdict, compare
 
 
 def columns_first(a: np.ndarray) -> np.ndarray:
@@ -21,7 +21,7 @@ def columns_first(a: np.ndarray) -> np.ndarray:
 def every_second(a: np.ndarray) -> np.ndarray:
     """A view of an array that is twice as large along each axis, and holds other numbers too."""
     wide = np.full([2 * n for n in a.shape], 3.0, a.dtype)
-    view = wide[(slice(None, None, 2),) * a.ndim]
+    view = wide[(..., *(slice(None, None, 2),) * a.ndim)]
     view[...] = a
     return view
 
@@ -52,19 +52,45 @@ def results(problem: Problem, args, dy: np.ndarray) -> dict[str, np.ndarray]:
     return {k: np.array(a) for k, a in ({"y": y} | named).items()}
 
 
-def unchanged(problem: Problem) -> list[Check]:
+def left_alone(problem: Problem) -> list[Check]:
     """Neither forward nor backward writes to what it is given: a caller may use it again."""
-    given = [np.array(a) for a in (*problem.args, problem.dy)]
+    names, given = [*problem.names], [np.array(a) for a in problem.args]
     before = [a.copy() for a in given]
-    results(problem, given[:-1], given[-1])
-    names = [*problem.names, "dy"]
-    return [
-        Check(
-            name, "layouts", "left as it was", "ok",
-            "" if np.array_equal(a, b) else "the layer writes to it",
-        )
-        for name, a, b in zip(names, given, before, strict=True)
-    ]  # fmt: skip
+    writes = {}
+
+    def look(who: str) -> None:
+        now = zip(names, given, before, strict=True)
+        writes.update({n: who for n, a, b in now if n not in writes and not np.array_equal(a, b)})
+
+    try:
+        with np.errstate(divide="ignore", invalid="ignore"):  # a nan is told by `problem.y`
+            _, cache = problem.forward(*given)
+    except Exception:  # torch stops a layer that writes to a leaf
+        look("forward")
+        if not writes:
+            raise
+    look("forward")
+    if not writes:
+        names, given, before = [*names, "dy"], [*given, np.array(problem.dy)], [*before, problem.dy]
+        problem.gradients_for(given[-1], cache)
+        look("backward")
+    failures = {n: f"{writes[n]} writes to it" if n in writes else "" for n in names}
+    return [Check(n, "layouts", "left as it was", "ok", why) for n, why in failures.items()]
+
+
+def first_look(problem: Problem) -> Verdict | None:
+    """The verdict, if the layer does what makes every other question senseless: it writes to
+    what it is given, or says something else each time."""
+    checks = left_alone(problem)
+    if any(check.failure for check in checks):
+        return Verdict(tuple(checks), (("all others", "the layer writes to what it is given"),))
+    again, size = problem.forward(*problem.args)[0], np.max(np.abs(problem.y))
+    if np.max(np.abs(again - problem.y)) > problem.bounds.rounding * size:
+        why = "the layer gives different outputs for the same input"
+        mend = "fix its seed, or give it its random numbers"
+        check = Check("y", "layouts", "the same once more", "", f"{why}; {mend}")
+        return Verdict((check,), (("all others", why),))
+    return None
 
 
 def compared(problem: Problem, how: str, found: dict, expected: dict) -> list[Check]:
@@ -81,11 +107,11 @@ def compared(problem: Problem, how: str, found: dict, expected: dict) -> list[Ch
 
 
 def layouts(problem: Problem) -> list[Check]:
-    """y and all gradients are the same a second time, and they are those of plain arrays, however
-    their input lies in memory."""
+    """What is given is left alone; y and all gradients are the same a second time, and they are
+    those of plain arrays, however their input lies in memory."""
     once = results(problem, map(plain, problem.args), plain(problem.dy))
     again = results(problem, map(plain, problem.args), plain(problem.dy))
-    checks = compared(problem, "the same once more", again, once)
+    checks = left_alone(problem) + compared(problem, "the same once more", again, once)
     for how, (of_args, of_dy) in LAYOUTS.items():
         args, dy = [of_args(a) for a in problem.args], of_dy(problem.dy)
         expected = results(problem, map(plain, problem.args), plain(dy))

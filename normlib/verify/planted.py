@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from normlib.verify.problem import as_tuple
+from normlib.verify.pair import as_tuple, with_one_output
 from normlib.verify.run import WITNESSES
 from normlib.verify.run import backward as verify_backward
-from normlib.verify.verdict import VerificationError
 
 
 class Edit(NamedTuple):
@@ -41,6 +40,7 @@ class PlantingError(ValueError):
 
 
 def plant(name: str, function: str, shipped: str, planted: str) -> Plant:
+    """Return an error of a single edit."""
     return Plant(name, (Edit(function, shipped, planted),))
 
 
@@ -87,23 +87,28 @@ def tree_of(function: Callable) -> ast.Module:
     return ast.parse(textwrap.dedent(inspect.getsource(function)))
 
 
-def reached(*pair: Callable) -> dict[str, Callable]:
+def key_of(function: Callable) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
+
+
+def reached(*pair: Callable) -> dict[tuple[str, str], Callable]:
     """The functions of the pair and every function that they call, directly or not."""
-    found: dict[str, Callable] = {}
+    found: dict[tuple[str, str], Callable] = {}
     queue = list(pair)
     while queue:
         f = queue.pop()
-        if f.__name__ not in found:
-            found[f.__name__] = f
+        if key_of(f) not in found:
+            found[key_of(f)] = f
             names = (f.__globals__.get(name) for name in f.__code__.co_names)
             queue += [g for g in names if inspect.isfunction(g)]
     return found
 
 
-def check_placed(error: Plant, edit: Edit, places: int | None) -> None:
-    if places == 1:
+def check_placed(error: Plant, edit: Edit, places: list[int]) -> None:
+    """places: how often the text stands in each function of this name."""
+    if sum(places) == 1:
         return
-    found = "no such function is called" if places is None else f"it stands there {places} times"
+    found = f"it stands there {sum(places)} times" if places else "no such function is called"
     raise PlantingError(
         f"the planted error {error.name!r} has lost its place: expected {edit.shipped!r} once in "
         f"{edit.function}, but {found}; correct the edit, or take the error from the list"
@@ -111,25 +116,33 @@ def check_placed(error: Plant, edit: Edit, places: int | None) -> None:
 
 
 def planted_in(forward: Callable, backward: Callable, error: Plant) -> tuple[Callable, Callable]:
-    """The pair, rebuilt from its source with the error in it.
+    """The pair, rebuilt from its source with the error in it, each module with its own names.
 
     Errors: PlantingError if an edit does not find its text exactly once.
     """
     functions = reached(forward, backward)
-    trees = {name: tree_of(function) for name, function in functions.items()}
+    trees = {key: tree_of(function) for key, function in functions.items()}
     for edit in error.edits:
-        if edit.function not in trees:
-            check_placed(error, edit, None)
-        replaced = Replaced(edit.shipped, edit.planted)
-        edited = replaced.visit(copy.deepcopy(trees[edit.function]))
-        trees[edit.function] = ast.fix_missing_locations(edited)
-        check_placed(error, edit, replaced.places)
-    namespace = {"bessel": bessel, "others": others}
-    for f in functions.values():
-        namespace |= {k: v for k, v in f.__globals__.items() if k not in trees}
-    for tree in trees.values():
-        exec(compile(tree, "<planted>", "exec"), namespace)
-    return namespace[forward.__name__], namespace[backward.__name__]
+        places = []
+        for key, function in functions.items():
+            if function.__name__ == edit.function:
+                replaced = Replaced(edit.shipped, edit.planted)
+                edited = replaced.visit(copy.deepcopy(trees[key]))
+                trees[key] = ast.fix_missing_locations(edited)
+                places.append(replaced.places)
+        check_placed(error, edit, places)
+    names = {module: {"bessel": bessel, "others": others} for module, _ in functions}
+    twins = {}
+    for key, function in functions.items():
+        inside = names[key[0]]
+        inside |= {n: v for n, v in function.__globals__.items() if n not in inside}
+        exec(compile(trees[key], "<planted>", "exec"), inside)
+        twins[key] = inside[function.__name__]
+    for inside in names.values():  # one module may call a function of another
+        for name, value in inside.items():
+            if inspect.isfunction(value) and functions.get(key_of(value)) is value:
+                inside[name] = twins[key_of(value)]
+    return twins[key_of(forward)], twins[key_of(backward)]
 
 
 # What planted text may call.
@@ -187,7 +200,7 @@ class Planted(NamedTuple):
 def planted_errors(
     forward: Callable, backward: Callable, plants: tuple[Plant, ...] = ()
 ) -> list[Planted]:
-    """A wrong twin for each of the plants, and the four that any layer can have.
+    """Return a wrong twin for each of the plants, and the four that any layer can have.
 
     `forward` may be a functools.partial that binds keywords; the wrong twins bind them too.
     Errors: PlantingError if a plant does not find its place; ValueError if two share a name.
@@ -230,7 +243,8 @@ class Falsification(NamedTuple):
 def has_effect(twin: Planted, forward: Callable, backward: Callable, args: tuple) -> bool:
     """Whether the twin computes anything else than the shipped pair, at these arguments."""
     results = []
-    for f, b in ((forward, backward), (twin.forward, twin.backward)):
+    for pair in ((forward, backward), (twin.forward, twin.backward)):
+        f, b = with_one_output(*pair)
         y, cache = f(*args)
         dy = np.random.default_rng(0).standard_normal(y.shape)
         results.append((y, *as_tuple(b(dy, cache))))
@@ -239,11 +253,9 @@ def has_effect(twin: Planted, forward: Callable, backward: Callable, args: tuple
 
 def catchers(twin: Planted, args: tuple, options: dict) -> tuple[str, ...]:
     """The witnesses that disagree with this twin."""
-    try:
-        verify_backward(twin.forward, twin.backward, args, **options)
-    except VerificationError as raised:
-        return raised.verdict.caught_by
-    return ()
+    return verify_backward(
+        twin.forward, twin.backward, args, **options | {"raises": False}
+    ).caught_by
 
 
 def falsify(
@@ -252,9 +264,19 @@ def falsify(
     args: tuple,
     *,
     plants: tuple[Plant, ...] = (),
+    settings: dict | None = None,
+    seed: int = 0,
     **options,
 ) -> Falsification:
-    """Put every planted error before every witness. Options are those of `verify.backward`."""
+    """Plant errors in a layer, one at a time, and return which of the eight witnesses caught which.
+
+    `plants` are edits of the source that the pair runs; four errors more are those that any layer
+    can have. The options are those of `check`.
+    Errors: PlantingError if a plant does not find its place; ValueError if two share a name.
+    Source: chapter "Gradient checking".
+    """
+    forward = partial(forward, **settings) if settings else forward
+    options = {"rng": np.random.default_rng(seed)} | options
     twins = planted_errors(forward, backward, plants)
     errors = [twin for twin in twins if has_effect(twin, forward, backward, args)]
     found = [catchers(twin, args, options) for twin in errors]

@@ -1,15 +1,25 @@
 """What goes to the witnesses: a layer, its arguments and a random upstream gradient."""
 
-import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from normlib.verify.pair import as_tuple, joined, with_one_output, without_integers
+from normlib.verify.signature import (
+    above_zero,
+    accepted,
+    argument_names,
+    as_called,
+    settings,
+    unwrap,
+)
+
 TINY = 1e-200  # the complex step: its square vanishes beside any number, so nothing is rounded
+HALVINGS = 4  # of a step: it has to become shorter than the way to a kink
 
 
 class Bounds(NamedTuple):
@@ -21,74 +31,6 @@ class Bounds(NamedTuple):
 
 
 DOUBLE, SINGLE = Bounds(1e-10, 1e-7), Bounds(1e-4, 1e-2)
-
-
-def as_tuple(value) -> tuple:
-    """Layers with one argument return its gradient alone. A NamedTuple is not meant."""
-    return value if type(value) is tuple else (value,)
-
-
-def parameters(forward: Callable) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(forward).parameters.values())
-    except ValueError:  # a compiled function may have no signature
-        return [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
-
-
-def in_place(forward: Callable) -> list[inspect.Parameter]:
-    """The parameters that can be given by their place."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p for p in parameters(forward) if p.kind in kinds]
-
-
-def positional(forward: Callable) -> list[str]:
-    return [p.name for p in in_place(forward)]
-
-
-def argument_names(forward: Callable, count: int) -> list[str]:
-    """The names of the first `count` arguments. What comes after them has to have a default.
-
-    Errors: ValueError if forward takes fewer arguments, or needs more.
-    """
-    places = in_place(forward)
-    names, rest = [p.name for p in places[:count]], places[count:]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters(forward)):
-        names += [f"argument_{n}" for n in range(len(names), count)]
-    needed = [p.name for p in places if p.default is p.empty]
-    if len(names) < count or any(p.default is p.empty for p in rest):
-        raise ValueError(
-            f"args must hold one array for each of {needed or names}, but got {count}; bind "
-            f"keyword parameters with functools.partial"
-        )
-    return names
-
-
-def keyword_only(forward: Callable) -> dict:
-    """The keyword-only parameters, with the values in use: their defaults, or what
-    functools.partial has bound."""
-    return {
-        p.name: p.default
-        for p in parameters(forward)
-        if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
-    }
-
-
-def settings(forward: Callable, arguments: list[str]) -> dict:
-    """What forward is set to beside its arguments, such as eps: the values in use."""
-    places = {p.name: p.default for p in in_place(forward) if p.name not in arguments}
-    return places | keyword_only(forward)
-
-
-def taken(function: Callable, keywords: dict) -> dict:
-    """Those of the keywords that a function names."""
-    names = {p.name for p in parameters(function)}
-    return {name: value for name, value in keywords.items() if name in names}
-
-
-def data(forward: Callable) -> dict[str, np.ndarray]:
-    """Arrays that the caller has bound by keyword: data, for which no gradient is asked."""
-    keywords = getattr(forward, "keywords", {})
-    return {name: value for name, value in keywords.items() if isinstance(value, np.ndarray)}
 
 
 def spread(a: np.ndarray) -> float:
@@ -117,6 +59,35 @@ def central_columns(f: Callable, a: np.ndarray) -> Iterator[tuple[tuple, np.ndar
         a[entry] = middle
 
 
+def slopes(quotient: Callable, h: float, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest slope of each output at 0: the same to rounding, but on a kink.
+
+    `quotient(step)` is (f(step) - f(0)) / step. Each halving of the step gives three estimates:
+    from the right, from the left, both as 2q(h/2) - q(h), and from both sides by Richardson's
+    extrapolation. A smooth f changes them by more than they are off. A kink between -h and h is
+    seen by one side alone, which changes, too; what it does to their mean is no more than the
+    mean changes, and half of the distance between the sides. So these are the errors, with that
+    of rounding: the changes of two halvings, for in one a kink and a curvature may cancel. The
+    estimates count whose error is at most three times the smallest.
+    """
+    found, errors, before = [], [], [np.inf] * 3
+    right, left = quotient(h), quotient(-h)
+    for _ in range(HALVINGS):
+        h /= 2
+        nearer_right, nearer_left = quotient(h), quotient(-h)
+        both, nearer = (right + left) / 2, (nearer_right + nearer_left) / 2
+        one, other = 2 * nearer_right - right, 2 * nearer_left - left
+        found += [one, other, nearer + (nearer - both) / 3]
+        changes = [np.abs(nearer_right - right), np.abs(nearer_left - left)]
+        changes += [np.abs(nearer - both) + np.abs(one - other) / 2]
+        errors += [now + last + rounding / h for now, last in zip(changes, before, strict=True)]
+        right, left, before = nearer_right, nearer_left, changes
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    counts = errors / 3 <= errors.min(axis=0)
+    low, high = (np.where(counts, found, beyond) for beyond in (np.inf, -np.inf))
+    return low.min(axis=0), high.max(axis=0)
+
+
 def is_single(a) -> bool:
     return isinstance(a, np.ndarray) and a.dtype == np.float32
 
@@ -140,27 +111,14 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def as_called(reference: Callable, forward: Callable, count: int) -> Callable:
-    """The reference, with those settings of a forward of `count` arguments that it names: its
-    eps is the forward's."""
-    named = taken(reference, settings(forward, argument_names(forward, count)))
-    return partial(reference, **named) if named else reference
+@cache
+def called(function: Callable, *keywords: tuple):
+    return function(**dict(keywords))
 
 
-def above_zero(forward: Callable, count: int, varied: tuple[str, ...]) -> dict[str, float]:
-    """The settings that are named as `varied`, where they are above 0. The exact witnesses put
-    a positive symbol in their place, the properties 0; every other number stays what it is.
-
-    Errors: ValueError for a name that is no setting of forward.
-    """
-    found = settings(forward, argument_names(forward, count))
-    unknown = [name for name in varied if name not in found]
-    if unknown:
-        raise ValueError(
-            f"varied must name settings of forward, among {list(found)}, but got {unknown}; "
-            f"a tuple is needed: varied=('eps',)"
-        )
-    return {name: found[name] for name in varied if found[name] > 0}
+def with_settings(value, known: dict):
+    """What is given, or what it returns for those of the settings that it names."""
+    return called(value, *accepted(value, known).items()) if callable(value) else value
 
 
 class Steps(NamedTuple):
@@ -171,9 +129,9 @@ class Steps(NamedTuple):
     reached: dict[bytes, list[int]]  # which outputs are moved, as bits: the entries that do so
 
 
-@dataclass(frozen=True)
+@dataclass
 class Problem:
-    """A layer with everything the witnesses need, computed once."""
+    """A layer with everything the witnesses need, computed once. For the arguments see `check`."""
 
     forward: Callable
     backward: Callable
@@ -183,6 +141,9 @@ class Problem:
     zero: tuple[str, ...] = ()
     reference_twice: bool = True
     varied: tuple[str, ...] = ()
+    small: tuple | Callable | None = ()
+    derivation: Callable | tuple | None = None
+    flat: Callable | tuple | None = None
 
     def __post_init__(self):
         if not isinstance(self.rng, np.random.Generator):
@@ -190,6 +151,20 @@ class Problem:
                 f"rng must be a numpy Generator, but got {type(self.rng).__name__}; "
                 f"try numpy.random.default_rng(0)"
             )
+        args = tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in self.args)
+        pair = with_one_output(self.forward, self.backward)
+        self.forward, self.backward, self.args, self.reference = without_integers(
+            *pair, args, self.reference
+        )
+        self.names = argument_names(self.forward, len(self.args))
+        self.check_arguments()
+        self.above_zero = above_zero(self.forward, len(self.args), self.varied)
+        known = settings(self.forward, self.names)
+        self.small, self.derivation, self.flat = (
+            with_settings(value, known) for value in (self.small, self.derivation, self.flat)
+        )
+
+    def check_arguments(self) -> None:
         wanted = np.float32 if all(is_single(a) for a in self.args) else np.float64
         for name, a in zip(self.names, self.args, strict=True):
             if not (isinstance(a, np.ndarray) and a.dtype == wanted):
@@ -198,7 +173,11 @@ class Problem:
                     f"the bounds are calibrated for these, but got {described(a)}; "
                     f"try numpy.asarray({name}, dtype=float)"
                 )
-        _ = self.above_zero  # refuses a name that is no setting
+            if a.size == 0:
+                raise ValueError(
+                    f"{name} must hold at least one number, but got the shape {a.shape}; "
+                    f"for none there is nothing to compare"
+                )
         unknown = [name for name in self.zero if name not in self.names]
         if unknown:
             raise ValueError(
@@ -207,31 +186,28 @@ class Problem:
             )
 
     @cached_property
-    def names(self) -> list[str]:
-        return argument_names(self.forward, len(self.args))
-
-    @cached_property
     def in_torch(self) -> Callable | None:
-        return self.reference and as_called(self.reference, self.forward, len(self.args))
-
-    @property
-    def above_zero(self) -> dict[str, float]:
-        return above_zero(self.forward, len(self.args), self.varied)
+        """The reference, with one output."""
+        reference = self.reference and as_called(self.reference, self.forward, len(self.args))
+        return reference and (lambda *tensors: joined(reference(*tensors)))
 
     @cached_property
     def y(self) -> np.ndarray:
-        pair = self.forward(*self.args)
-        if type(pair) is not tuple or len(pair) != 2:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = self.forward(*map(np.array, self.args))[0]
+        if not isinstance(y, np.ndarray) or y.dtype.kind != "f":
             raise ValueError(
-                f"forward must return the pair y, cache, but got a {type(pair).__name__}; "
-                f"return y, None if backward needs no cache"
-            )
-        if not isinstance(pair[0], np.ndarray):
-            raise ValueError(
-                f"y must be a NumPy array, but got a {type(pair[0]).__name__}; wrap forward and "
+                f"y must be a NumPy array, but got a {described(y)}; wrap forward and "
                 f"backward so that they return numpy.asarray(...)"
             )
-        return pair[0]
+        if not np.all(np.isfinite(y)):
+            at = tuple(map(int, np.unravel_index(np.argmin(np.isfinite(y)), y.shape)))
+            raise ValueError(
+                f"y must be finite, but got {y[at]} at entry {list(at)} of the forward pass; give "
+                f"other args, or name the arguments that have to be above 0: positive=('x',), "
+                f"on the command line --positive x"
+            )
+        return y
 
     @cached_property
     def dy(self) -> np.ndarray:
@@ -241,7 +217,7 @@ class Problem:
     @property
     def by_torch(self) -> bool:
         """Whether the backward that is tested is torch's own differentiation of the forward."""
-        return getattr(getattr(self.forward, "func", self.forward), "by_torch", False)
+        return getattr(unwrap(self.forward)[0], "by_torch", False)
 
     @property
     def bounds(self) -> Bounds:
@@ -258,6 +234,17 @@ class Problem:
         rng = np.random.default_rng(0)  # a fixed one, for what a forward takes is no chance
         return [spread(a) * rng.standard_normal(a.shape) for a in self.args]
 
+    def moved(self, step: complex) -> list[np.ndarray]:
+        """The arguments after a step along this direction."""
+        pairs = zip(self.args, self.along, strict=True)
+        kind = complex if isinstance(step, complex) else self.args[0].dtype
+        return [np.asarray(a + step * v, dtype=kind) for a, v in pairs]
+
+    @property
+    def rounding(self) -> float:
+        """That of y, as a number."""
+        return float(np.finfo(self.y.dtype).eps * np.max(np.abs(self.y)))
+
     @cached_property
     def lacks_complex(self) -> str:
         """Why the complex step cannot be taken; empty where it can.
@@ -266,32 +253,37 @@ class Problem:
         a conjugate are not analytic. So the slope along one direction is compared with that of
         real numbers. No gradient has a part in this.
         """
-        y, slope, rounding = self.y, *self.slope
+        y = self.y
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", np.exceptions.ComplexWarning)
-                found = self.forward(*(a + TINY * 1j * v for a, v in self.moves))[0]
+                found = self.forward(*self.moved(TINY * 1j))[0]
         except Exception as error:
             return f"the forward takes no complex numbers ({reason(error)})"
         if not np.iscomplexobj(found) or np.shape(found) != y.shape:
             return "the forward takes no complex numbers: y is then real, or of another shape"
-        near = 10 * self.bounds.central * np.max(np.abs(slope)) + rounding
-        far = max(np.max(np.abs(found.imag / TINY - slope)), np.max(np.abs(found.real - y)))
+        h = central_step(np.ones(1, y.dtype))
+        quotient = lambda step: (self.forward(*self.moved(step))[0].astype(float) - y) / step  # noqa: E731
+        low, high = slopes(quotient, h, self.rounding)
+        near = 10 * self.bounds.central * max(np.max(np.abs(low)), np.max(np.abs(high)))
+        near += 100 * self.rounding / h
+        by_step = found.imag / TINY
+        far = max(np.max(low - by_step), np.max(by_step - high), np.max(np.abs(found.real - y)))
         return "" if far <= near else "not analytic: abs, max, var or a conjugate in the forward?"
 
-    @property
-    def slope(self) -> tuple[np.ndarray, float]:
-        """How fast y changes while all arguments move, by a central difference, and the rounding
-        that is in it."""
-        eps = np.finfo(self.y.dtype).eps
-        h = float(3 * eps) ** (1 / 3)
-        up, down = ([(a + s * h * v).astype(a.dtype) for a, v in self.moves] for s in (1, -1))
-        difference = self.forward(*up)[0].astype(float) - self.forward(*down)[0]
-        return difference / (2 * h), float(100 * eps / h * np.max(np.abs(self.y)))
+    def slopes_of(self, index: int, place: int) -> tuple[float, float]:
+        """The lowest and the highest slope of the loss along one entry of an argument."""
+        before, a, after = self.args[:index], self.args[index].copy(), self.args[index + 1 :]
+        middle = float(a.flat[place])
 
-    @property
-    def moves(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        return zip(self.args, self.along, strict=True)
+        def quotient(step: float) -> np.ndarray:
+            a.flat[place] = middle + step
+            y = self.forward(*before, a, *after)[0].astype(float)
+            with np.errstate(invalid="ignore"):  # a step that is lost in rounding gives nan
+                return (y - self.y) / (float(a.flat[place]) - middle)
+
+        ends = np.multiply(slopes(quotient, central_step(a), self.rounding), self.dy)
+        return float(ends.min(axis=0).sum()), float(ends.max(axis=0).sum())
 
     @cached_property
     def gradients(self) -> tuple[np.ndarray, ...]:
@@ -303,8 +295,7 @@ class Problem:
         given = self.backward(dy, cache)
         gradients = as_tuple(given)
         if len(gradients) != len(self.args):
-            kind = type(given)
-            got = str(len(gradients)) if kind is tuple else f"a {kind.__name__}"
+            got = f"a {type(given).__name__}" if len(gradients) == 1 else str(len(gradients))
             raise ValueError(
                 f"backward must return a tuple with one gradient for each of {self.names}, "
                 f"but got {got}; return them in the order of forward's arguments"

@@ -1,109 +1,182 @@
-"""All witnesses that apply, in the order in which a chapter shows them."""
+"""One question, is this the backward pass of this layer, put to every witness that can answer."""
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from normlib.verify import autograd, numeric, symbolic
+from normlib.verify import autograd, layouts, numeric, symbolic
 from normlib.verify.problem import Problem
-from normlib.verify.verdict import NOT_RUN, Verdict, VerificationError, skipped
+from normlib.verify.signature import argument_names, unwrap
+from normlib.verify.small import smaller
+from normlib.verify.torch_layer import from_torch
+from normlib.verify.verdict import NOT_RUN, Check, Verdict, VerificationError, skipped
+
+LONGEST = 3000  # parts of an expression; those of a family of layers are proved in seconds
+LARGE = 10**8  # entries of the arguments times outputs, from which on it takes seconds
 
 
-def calls(problem: Problem, shapes=(), derivation=None, flat=None) -> dict[str, Callable | str]:
-    """The witnesses by name, in the order in which a chapter shows them: the call that runs one,
-    or what it lacks."""
-    pair = problem.forward, problem.backward
-    return {
-        "forward": partial(autograd.forward, problem)
-        if problem.reference
-        else "no reference given",
-        "general size": partial(symbolic.general_size, *pair, derivation, problem.varied)
-        if derivation
-        else "no derivation given",
-        "exact": partial(symbolic.exact, *pair, shapes, problem.varied)
-        if shapes
-        else "no small shapes given",
-        "complex step": partial(numeric.complex_step, problem),
-        "central differences": partial(numeric.central_differences, problem),
-        "autograd": partial(autograd.backpropagation, problem),
-        "second order": partial(autograd.second_order, problem),
-        "properties": partial(numeric.properties, problem, flat),
-    }
+def general_size(problem: Problem) -> list[Check]:
+    given = problem.forward, problem.backward, problem.derivation, problem.varied
+    return symbolic.general_size(*given)
 
 
-WITNESSES = (
-    "forward",
-    "general size",
-    "exact",
-    "complex step",
-    "central differences",
-    "autograd",
-    "second order",
-    "properties",
-)
+def exact(problem: Problem) -> list[Check]:
+    layer = problem.forward, problem.backward
+    if problem.small is not None:
+        return symbolic.exact(*layer, problem.small, problem.varied)
+    if found := smaller(problem):
+        return symbolic.exact(*layer, found, problem.varied, LONGEST)
+    return [skipped("exact", "no small shapes found at which the layer runs")]
 
 
-def protected(a: np.ndarray) -> np.ndarray:
-    """A copy that cannot be written to: a layer that does so is stopped."""
-    if isinstance(a, np.ndarray):
-        a = a.copy()
-        a.setflags(write=False)
-    return a
+ALL: dict[str, Callable[[Problem], list[Check]]] = {  # in the order in which a chapter shows them
+    "forward": autograd.forward,
+    "general size": general_size,
+    "exact": exact,
+    "complex step": numeric.complex_step,
+    "central differences": numeric.central_differences,
+    "autograd": autograd.backpropagation,
+    "second order": autograd.second_order,
+    "properties": numeric.properties,
+    "layouts": layouts.layouts,
+}
+WITNESSES = tuple(name for name in ALL if name != "layouts")  # those of `backward`
 
 
-def backward(
+def warn_of_size(problem: Problem) -> None:
+    entries, outputs = sum(a.size for a in problem.args), problem.y.size
+    if entries * outputs > LARGE:
+        warnings.warn(
+            f"{entries} entries of the arguments are moved one by one, and {outputs} outputs "
+            f"computed each time, which takes a while; smaller shapes show the same errors",
+            stacklevel=4,
+        )
+
+
+def ask(problem: Problem, witnesses: tuple[str, ...]) -> Verdict:
+    """What each witness says, or why it could not run."""
+    if stopped := layouts.first_look(problem):
+        return stopped
+    warn_of_size(problem)
+    said = [check for name in witnesses for check in ALL[name](problem)]
+    checks = tuple(check for check in said if check.passed != NOT_RUN)
+    return Verdict(checks, tuple((c.witness, c.how) for c in said if c.passed == NOT_RUN))
+
+
+def draw(forward: Callable, shapes, rng: np.random.Generator, dtype, positive) -> tuple:
+    """Standard normal numbers; for the arguments that are named as positive, from 1/2 to 2."""
+    names = argument_names(forward, len(shapes))
+    if unknown := sorted(set(positive) - set(names)):
+        raise ValueError(
+            f"positive must name arguments among {names}, but got {unknown}; "
+            f"a tuple is needed: positive=('var',)"
+        )
+    args = (
+        rng.uniform(0.5, 2, shape) if name in positive else rng.standard_normal(shape)
+        for name, shape in zip(names, shapes, strict=True)
+    )
+    return tuple(np.asarray(a, dtype) for a in args)
+
+
+def check(
     forward: Callable,
-    backward: Callable,
-    args: tuple[np.ndarray, ...],
+    backward: Callable | None = None,
+    args: tuple[np.ndarray, ...] | None = None,
     *,
-    rng: np.random.Generator,
+    shapes: tuple[tuple[int, ...], ...] | None = None,
+    settings: dict | None = None,
     reference: Callable | None = None,
-    shapes: tuple[symbolic.Shapes, ...] = (),
-    derivation: symbolic.Derivation | None = None,
-    flat: numeric.Flat | None = None,
     zero: tuple[str, ...] = (),
-    reference_twice: bool = True,
+    seed: int = 0,
+    rng: np.random.Generator | None = None,
+    dtype=float,
+    positive: tuple[str, ...] = (),
+    small: tuple | Callable | None = None,
+    derivation: symbolic.Derivation | Callable | None = None,
+    flat: numeric.Flat | Callable | None = None,
     varied: tuple[str, ...] = (),
+    reference_twice: bool = True,
     plants: tuple = (),
+    witnesses: tuple[str, ...] = tuple(ALL),
+    raises: bool = True,
 ) -> Verdict:
-    """Put a layer before every witness that applies.
+    """Check that a backward pass belongs to its forward pass, by every witness that can serve.
 
-    `forward(*args)` returns y and a cache, `backward(dy, cache)` one gradient for each argument;
-    keyword parameters are bound by the caller with functools.partial. All arguments are arrays of
-    float64, or all of float32, which have bounds of their own. The upstream gradient is drawn
-    from `rng`, always.
+    `forward(*args)` returns y and a cache, `backward(dy, cache)` one gradient for each argument.
+    y may be a number, or a tuple of arrays: dy is then a number, or a tuple. Without `backward`
+    the layer is one of torch: a function of tensors, a subclass of torch.autograd.Function, or a
+    module, whose parameters follow x among the arguments.
 
-    reference: torch's own layer, taking the same arguments as tensors. If it names keyword
-    parameters of `forward`, such as eps, it is given the values that `forward` uses.
-    shapes: small shapes of the arguments, for the exact witness, such as
-    ``(((3, 2), (2,), (2,)), ((4, 1), (1,), (1,)))``.
-    derivation: the layer derived for every size; flat: the directions in which it is constant.
+    args: arrays of float64, or all of float32, which have bounds of their own; arrays of integers
+    are data, and have no gradient. Or `shapes`, and they are drawn: `positive` names those that
+    have to be above 0, `dtype` is float64 or float32.
+    settings: other parameters of the forward, such as ``{"eps": 1e-3}``. functools.partial binds
+    them, too. What else names them is given the values in use: the reference, and functions in
+    the place of small, derivation and flat.
+    reference: a right layer, taking the same arguments as tensors.
     zero: the arguments whose gradient is claimed to be identically zero.
-    reference_twice: False where the double backward of torch's own layer is wrong.
+    seed: of the arguments that are drawn, and of the upstream gradient, which is always random;
+    or a generator `rng`.
+    small: smaller shapes for the exact witness, one set or several. They are found, if none are
+    given; with () the exact witness does not run.
+    derivation: the layer derived for every size; flat: the directions in which it is constant.
     varied: the settings, such as eps, that the exact witnesses take as symbols, and that are 0
     in the flat directions. No other number of the layer is touched.
+    reference_twice: False where the double backward of torch's own layer is wrong.
     plants: the errors that `falsify` plants; not used here, so that both take the same options.
+    witnesses: those that are asked. raises: False to get a red verdict, too.
 
     A witness for which something is missing is named in the verdict as not run: a reference,
     or a forward that takes complex numbers, symbols, or torch tensors.
     Errors: VerificationError if any witness disagrees, with the argument and the worst entry;
     ValueError for arguments of another kind, or that do not match the signature.
-    Source: chapter "Gradient checking".
+    Source: chapters "Check your own layer" and "Gradient checking".
     """
-    args = tuple(map(protected, args))
-    told = reference, tuple(zero), reference_twice, tuple(varied)
-    problem = Problem(forward, backward, args, rng, *told)
-    checks, not_run = [], []
-    for name, call in calls(problem, shapes, derivation, flat).items():
-        said = [skipped(name, call)] if isinstance(call, str) else call()
-        checks += [check for check in said if check.passed != NOT_RUN]
-        not_run += [(name, check.how) for check in said if check.passed == NOT_RUN]
-    if not reference_twice:
-        not_run.append(("second order", "torch's own double backward is wrong here"))
-    if flat is None:
-        not_run.append(("properties", "no flat directions given"))
-    verdict = Verdict(tuple(checks), tuple(not_run))
-    if verdict.red:
+    if (args is None) is (shapes is None):
+        raise ValueError(
+            f"args or shapes must be given, but got {'none' if args is None else 'both'}; try "
+            f"shapes=((8, 3), (3,)), a shape for each argument"
+        )
+    forward, bound = unwrap(forward)
+    if backward is None:
+        forward, backward = from_torch(forward)
+    bound = bound | (settings or {})
+    forward = partial(forward, **bound) if bound else forward
+    rng = np.random.default_rng(seed) if rng is None else rng
+    drawn = draw(forward, shapes, rng, dtype, positive) if args is None else args
+    if small and not callable(small) and all(isinstance(n, int) for n in small[0]):
+        small = (small,)
+    problem = Problem(
+        forward, backward, drawn, rng, reference, zero=tuple(zero), varied=tuple(varied),
+        reference_twice=reference_twice, small=small, derivation=derivation, flat=flat,
+    )  # fmt: skip
+    try:
+        verdict = ask(problem, witnesses)
+    except Exception as error:
+        if args is None and not isinstance(error, ValueError):
+            error.add_note(
+                "The arguments were drawn as standard normal numbers. If one of them holds labels "
+                "or indices, give args in place of shapes, with an array of integers."
+            )
+        raise
+    if verdict.red and raises:
         raise VerificationError(verdict)
     return verdict
+
+
+def backward(forward: Callable, backward: Callable, args, *, rng, shapes=None, small=(), **options):
+    """Check a backward pass by the eight witnesses of the chapter "Gradient checking".
+
+    The options are those of `check`; `shapes` is another name of `small`, and without it the
+    exact witness does not run.
+    """
+    small = small if shapes is None else shapes
+    options = {"rng": rng, "small": small, "witnesses": WITNESSES} | options
+    return check(forward, backward, args, **options)
+
+
+def layer(forward: Callable, backward: Callable | None = None, *, shapes, rng, **options):
+    """Check a layer at random arguments of these shapes: `check`, with a generator."""
+    return check(forward, backward, shapes=shapes, rng=rng, **options)

@@ -1,14 +1,18 @@
 """The witnesses that compute exactly: the shipped code, run on SymPy symbols."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
+from sympy.core.function import Application
 
 from normlib.verify.derivations import Derivation, N, Shapes, k
-from normlib.verify.problem import above_zero, argument_names, as_tuple, data, in_place, reason
+from normlib.verify.pair import as_tuple, is_integer
+from normlib.verify.problem import reason
+from normlib.verify.signature import above_zero, argument_names, data, in_place
 from normlib.verify.verdict import Check, skipped
 
 
@@ -72,6 +76,12 @@ def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     return ""
 
 
+def corner(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The first entries of each axis; integers may count or name what is now less than it was."""
+    cut = a[(..., *map(slice, shape))]
+    return np.minimum(cut, 1) if is_integer(a) else cut
+
+
 class Run(NamedTuple):
     """The shipped pair on symbols."""
 
@@ -100,16 +110,17 @@ def run(
     forward: Callable, backward: Callable, shapes: Shapes, varied: tuple[str, ...] = (), **keywords
 ) -> Run:
     """Arguments, then bound arrays, become symbols of these shapes; so do the settings that
-    are named as varied."""
-    names = asked(forward, shapes)
-    every = [*names, *data(forward)]
+    are named as varied. Integers stay what they are."""
+    names, held = asked(forward, shapes), data(forward)
+    every = [*names, *held]
     arrays = {name: symbols(name, shape) for name, shape in zip(every, shapes, strict=True)}
+    arrays |= {n: corner(a, arrays[n].shape) for n, a in held.items() if is_integer(a)}
     bound = {n: sp.Symbol(n, positive=True) for n in above_zero(forward, len(names), varied)}
-    bound |= {name: arrays[name] for name in data(forward)}
+    bound |= {name: arrays[name] for name in held}
     y, cache = forward(*(arrays[name] for name in names), **bound | keywords)
     dy = symbols("dy", y.shape)
-    gradients = dict(zip(names, as_tuple(backward(dy, cache)), strict=True))
-    return Run(arrays | {"dy": dy}, y, gradients)
+    gradients = [np.asarray(g, dtype=object) for g in as_tuple(backward(dy, cache))]
+    return Run(arrays | {"dy": dy}, y, dict(zip(names, gradients, strict=True)))
 
 
 def describe(shapes: tuple[Shapes, ...]) -> str:
@@ -135,10 +146,44 @@ def lacks_symbols(call: Callable) -> str:
 
 
 def try_numbers(forward: Callable, shapes: Shapes) -> None:
-    """An error in the shapes is that of the caller, and is not taken for a lack of the layer."""
+    """An error in the shapes is that of the caller, and is not taken for a lack of the layer. A
+    TypeError is: what takes no float64 takes no symbols either."""
     numbers = [np.linspace(1, 2, int(np.prod(shape))).reshape(shape) for shape in shapes]
-    count = len(asked(forward, shapes))
-    forward(*numbers[:count], **dict(zip(data(forward), numbers[count:], strict=True)))
+    count, held = len(asked(forward, shapes)), data(forward)
+    bound = dict(zip(held, numbers[count:], strict=True))
+    bound |= {n: corner(a, bound[n].shape) for n, a in held.items() if is_integer(a)}
+    with suppress(TypeError):
+        forward(*numbers[:count], **bound)
+
+
+def length(expr: sp.Expr, known: dict) -> int:
+    """How many parts an expression has when it is written out. What it shares counts each time."""
+    if expr not in known:
+        known[expr] = 1 + sum(length(part, known) for part in expr.args)
+    return known[expr]
+
+
+def is_short(number: sp.Float) -> bool:
+    """Whether it is a fraction with few digits. Of others, in which two ways to compute them differ
+    by rounding, algebra cannot tell."""
+    exact = sp.nsimplify(number, rational=True)
+    return exact.is_Rational and abs(exact.p) * exact.q < 10**16
+
+
+def lacks_algebra(ran: Run, longest: float) -> str:
+    """Why two expressions cannot be told to be equal; empty where they can."""
+    arrays = ran.y, *ran.gradients.values()
+    expressions = [sp.sympify(e) for array in arrays for e in np.ravel(array)]
+    known: dict[sp.Expr, int] = {}
+    most = max(length(e, known) for e in expressions)
+    if most > longest:
+        return f"the expressions are too long, {most} parts"
+    found = set().union(*(e.atoms(Application, sp.Float) for e in expressions))
+    names = sorted({str(part.func) for part in found if isinstance(part, Application)})
+    if names:
+        return f"not algebraic: {', '.join(names)}"
+    rounded = [part for part in found if not is_short(part)]
+    return f"the code holds rounded numbers, such as {min(rounded):.6g}" if rounded else ""
 
 
 def exact(
@@ -146,25 +191,33 @@ def exact(
     backward: Callable,
     shapes: tuple[Shapes, ...],
     varied: tuple[str, ...] = (),
+    longest: float = np.inf,
 ) -> list[Check]:
-    """The shipped backward minus SymPy's derivative of the shipped forward is 0 at every entry.
+    """Check that the shipped backward minus SymPy's derivative of the shipped forward is 0 at every
+    entry.
 
-    Needs a forward and a backward that run on arrays of symbols.
+    Needs a forward and a backward that run on arrays of symbols, with results of powers, products
+    and sums, none of more than `longest` parts, and with numbers that are short fractions.
     """
+    if not shapes:
+        return [skipped("exact", "no small shapes given")]
+    for at in shapes:
+        check_shapes(forward, at)
+        try_numbers(forward, at)
+    runs: list[Run] = []
+    lacking = lacks_symbols(
+        lambda: runs.extend(run(forward, backward, at, varied) for at in shapes)
+    )
+    for lack in filter(None, [lacking, *(lacks_algebra(ran, longest) for ran in runs)]):
+        return [skipped("exact", lack)]
 
     def failures() -> Iterator[tuple[str, str]]:
-        for at in shapes:
-            ran = run(forward, backward, at, varied)
+        for ran in runs:
             loss = exactly((ran.arrays["dy"] * ran.y).sum())
             for name, gradient in ran.gradients.items():
                 theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
                 yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
-    for at in shapes:
-        check_shapes(forward, at)
-        try_numbers(forward, at)
-    if lacking := lacks_symbols(lambda: [run(forward, backward, at, varied) for at in shapes]):
-        return [skipped("exact", lacking)]
     names = [f"d{name}" for name in asked(forward, shapes[0])]
     return gather(names, "exact", describe(shapes), failures())
 
@@ -186,14 +239,17 @@ def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray])
 def general_size(
     forward: Callable,
     backward: Callable,
-    derivation: Derivation,
+    derivation: Derivation | None,
     varied: tuple[str, ...] = (),
     sizes: tuple[int, ...] = (3, 5),
 ) -> list[Check]:
-    """What was derived for every N, written out at two sizes, is what the shipped pair computes.
+    """Check that what was derived for every N, written out at two sizes, is what the shipped pair
+    computes.
 
     Needs a forward and a backward that run on arrays of symbols.
     """
+    if not derivation:
+        return [skipped("general size", "no derivation given")]
 
     def ran_at(size: int) -> Run:
         return run(forward, backward, derivation.shapes(size), varied, **derivation.keywords)

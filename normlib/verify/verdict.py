@@ -25,7 +25,9 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         entry = ", ".join(map(str, self.entry))
-        return f"entry [{entry}]: expected {self.expected:.6g}, got {self.got:.6g}"
+        texts = [(f"{self.expected:.{n}g}", f"{self.got:.{n}g}") for n in (6, 9, 12, 17)]
+        expected, got = next(((a, b) for a, b in texts if a != b), texts[0])
+        return f"entry [{entry}]: expected {expected}, got {got}"
 
 
 class Check(NamedTuple):
