@@ -2,6 +2,9 @@
 
 Each is a `Trial` in a module of normlib/experiments. What it measured is written to
 normlib/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
+The file also holds the beginning of the first seed: the measures on which two instruction sets
+agree when every training ends after a few steps. If one of the first three seeds ends elsewhere
+under the other set, all are run under it too.
 """
 
 import os
@@ -9,16 +12,26 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy reads it
 
 import importlib
+import json
+import math
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import processors
 import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments.trials import Trial
+from normlib.experiments.trials import AGREE, FOLDER, Trial, digest
 
-FOLDER = Path(__file__).resolve().parents[1] / "normlib" / "data" / "trials"
+OTHER = "SSE"  # the instruction set that is farthest from any processor of today
+PARTED = 0.01  # of the spread over the seeds
+SAY = """
+import json, sys, trials
+sys.stdout.write(json.dumps(getattr(trials, sys.argv[1])(*json.loads(sys.argv[2]))))
+"""
 
 
 def named(name: str) -> Trial:
@@ -30,20 +43,66 @@ def named(name: str) -> Trial:
         raise SystemExit(said) from None
 
 
-def rounded(number: float) -> float:
-    return float(f"{number:.6g}")
+def rounded(number: float, digits: int = 6) -> float:
+    return float(f"{number:.{digits}g}")
 
 
-def measure(trial: Trial, name: str) -> dict[str, list[float]]:
-    rows = [trial.run(seed) for seed in tqdm(trial.seeds, name)]
-    columns = {key: [rounded(row[key]) for row in rows] for key in rows[0]}
-    return {"seed": [*trial.seeds], **columns}
+def measure(name: str, seeds: list[int]) -> dict[str, list[float]]:
+    torch.set_num_threads(1)
+    trial = named(name)
+    rows = [trial.run(seed) for seed in tqdm(seeds, name)]
+    return {"seed": seeds} | {key: [rounded(row[key]) for row in rows] for key in rows[0]}
+
+
+def begin(name: str) -> dict:
+    torch.set_num_threads(1)
+    return named(name).beginning()
+
+
+def under(which: str, function: str, *given: object) -> dict:
+    """What a function of this file returns under an instruction set. That is chosen when a process
+    starts."""
+    command = [sys.executable, "-c", SAY, function, json.dumps(given)]
+    environment = processors.environment(which) | {"PYTHONPATH": str(Path(__file__).parent)}
+    said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
+    return json.loads(said)
+
+
+def beginning(name: str) -> dict:
+    """What two instruction sets agree on; an arm whose very first steps part is left out."""
+    native, other = (under(which, "begin", name) for which in ("native", OTHER))
+    pairs = {key: (value, other["found"][key]) for key, value in native["found"].items()}
+    agreed = {
+        key: rounded(value, 12)
+        for key, (value, again) in pairs.items()
+        if math.isfinite(value) and abs(value - again) <= AGREE / 10 * max(abs(value), 1)
+    }
+    if not agreed:
+        raise SystemExit(f"{name}: expected a measure that survives; choose another stretch")
+    return {"steps": native["steps"], "found": agreed}
+
+
+def parts(found: dict[str, list[float]], again: dict[str, list[float]]) -> bool:
+    """Whether one of the seeds that were run again ends elsewhere, seen beside the spread."""
+    spreads = {key: np.std(values) or 1.0 for key, values in found.items()}
+    return any(
+        abs(before - now) > PARTED * spreads[key]
+        for key in found
+        for before, now in zip(found[key], again[key], strict=False)
+    )
+
+
+def write(name: str, found: dict[str, list[float]]) -> None:
+    """Where training parts, all seeds are run under the other instruction set as well."""
+    stored = {"found": found, "beginning": beginning(name)}
+    if parts(found, under(OTHER, "measure", name, found["seed"][:3])):
+        stored[OTHER] = under(OTHER, "measure", name, found["seed"])
+    store.write_json(FOLDER / f"{name}.json", stored | {"digest": digest(stored)})
 
 
 def main(names: list[str]) -> None:
-    torch.set_num_threads(1)
     for name in names:
-        store.write_json(FOLDER / f"{name}.json", measure(named(name), name))
+        write(name, measure(name, [*named(name).seeds]))
 
 
 if __name__ == "__main__":

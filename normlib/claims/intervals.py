@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 
 class Interval(NamedTuple):
@@ -32,6 +32,6 @@ def interval(effects: Sequence[float]) -> Interval:
             f"interval: expected a finite effect for each of two seeds or more, got {effects!r}; "
             f"try one number a seed, and count the runs that diverged instead"
         )
-    half = stats.t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / np.sqrt(len(found))
+    half = special.stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / np.sqrt(len(found))
     mean = found.mean()
     return Interval(float(mean - half), float(mean), float(mean + half))

@@ -7,7 +7,7 @@ import numpy as np
 
 from normlib import layers
 from normlib.experiments import invariances
-from normlib.verify.problem import positional
+from normlib.verify.signature import positional
 
 IMAGES, SEQUENCE, WEIGHTS = ("N", "C", "H", "W"), ("N", "T", "C"), ("out", "in")
 SIZES = {"N": 4, "C": 6, "H": 3, "W": 2, "T": 5, "out": 4, "in": 5}

@@ -89,7 +89,7 @@ def experiment(
     order_seed: object = None,
 ) -> Outcome:
     """Train a net with two hidden layers of 64 units on so many digits, in batches of 128, by
-    plain gradient descent; the other digits are the test. `norm` makes the norm from a generator
+    SGD without momentum; the other digits are the test. `norm` makes the norm from a generator
     of its own. `order_seed` draws the batches, if it is not the seed that is to draw them."""
     rng = np.random.default_rng(seed)
     split = data.digits(rng)

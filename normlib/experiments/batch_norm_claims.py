@@ -161,7 +161,7 @@ def judged_by(params: Params, x: np.ndarray, pair: Pair) -> Norm:
 def accuracy_with(
     pair: Pair, digits: Split, params: Params, order: list, rate: float, **options
 ) -> float:
-    """Trained by plain gradient descent. A net that is no number any more gets nothing right."""
+    """Trained by SGD without momentum. A net that is no number any more gets nothing right."""
     gradient = networks.gradient(digits.x_train, digits.labels_train, pair)
     with np.errstate(all="ignore"):
         _, net = training.train(params, gradient, order, rate, **options)

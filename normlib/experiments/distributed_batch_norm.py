@@ -276,7 +276,9 @@ def faulty(rank: int, fault: str, call: str, moment: str = os.devnull) -> None:
     is written to a file."""
     norm, calls = distributed.BatchNorm(CHANNELS), []
 
-    def strike(now: str) -> None:
+    def strike(when: str, now: str) -> None:
+        if when == "after":
+            return
         calls.append(now)
         if rank == 1 and len(calls) > 2 and now.startswith(f"{call} of"):
             Path(moment).write_text(str(time.time()), encoding="utf-8")

@@ -48,7 +48,7 @@ def fit(
     parts: int = 1,
     after: Callable[[], None] = lambda: None,
 ) -> nn.Module:
-    """Plain gradient descent; each batch in so many parts, whose gradients are accumulated."""
+    """SGD without momentum; each batch in so many parts, whose gradients are accumulated."""
     x, labels = digits
     optimizer = torch.optim.SGD(net.train().parameters(), lr=rate)
     for batch in order:
@@ -61,12 +61,13 @@ def fit(
     return net
 
 
-def norms(net: nn.Module) -> list[nn.BatchNorm1d]:
-    return [module for module in net.modules() if isinstance(module, nn.BatchNorm1d)]
+def norms(net: nn.Module) -> list:
+    kind = nn.modules.batchnorm._BatchNorm  # of images as well
+    return [module for module in net.modules() if isinstance(module, kind)]
 
 
 @torch.no_grad()
-def accuracy(net: nn.Module, digits: Digits, *, by_batches: bool = False) -> float:
+def accuracy(net: nn.Module, digits: tuple, *, by_batches: bool = False) -> float:
     """The share of right answers in evaluation mode, in percent. With `by_batches` every norm takes
     its statistics from batches of 64 instead, as in training; the network is left as it was."""
     x, labels = digits
@@ -82,14 +83,16 @@ def accuracy(net: nn.Module, digits: Digits, *, by_batches: bool = False) -> flo
 
 @torch.no_grad()
 def reestimated(net: nn.Module, x: torch.Tensor) -> nn.Module:
-    """The same weights, with the mean statistics of batches of 128 taken from x."""
+    """The same weights, with the mean statistics of batches of x, of 128 or more."""
     fresh = copy.deepcopy(net).eval()
     for norm in norms(fresh):
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all batches
         norm.train()
-    for rows in torch.arange(len(x)).split(128):
-        fresh(x[rows])
+    for rows in x.tensor_split(max(1, len(x) // 128)):  # none of a single sample
+        fresh(rows)
+    for norm, former in zip(norms(fresh), norms(net), strict=True):
+        norm.momentum = former.momentum
     return fresh.eval()
 
 

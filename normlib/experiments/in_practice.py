@@ -3,12 +3,10 @@
 import copy
 
 import torch
-from torch import nn
-
-Shape = tuple[int, ...]
+from torch import Tensor, nn
 
 
-def reach(layer: nn.Module, shape: Shape, *, training: bool = True) -> Shape:
+def reach(layer: nn.Module, shape: tuple, *, training: bool = True) -> tuple:
     """For each axis, at how many positions the output moves with one entry."""
     layer = copy.deepcopy(layer).double().train(training)
     generator = torch.Generator().manual_seed(0)
@@ -20,7 +18,7 @@ def reach(layer: nn.Module, shape: Shape, *, training: bool = True) -> Shape:
     return tuple(int(moved.any(dim=axes).sum()) for axes in others)
 
 
-def inputs() -> torch.Tensor:
+def inputs() -> Tensor:
     return torch.randn(32, 8, generator=torch.Generator().manual_seed(1)).double()
 
 
@@ -49,23 +47,22 @@ def moved(names: list[str], factor: float = 0.9, **options) -> float:
     return float((net(inputs()) - before).norm() / before.norm())
 
 
-NORMS = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
-
-
 def decay_groups(net: nn.Module, decay: float) -> list[dict]:
-    """All weights with weight decay; biases, and whatever belongs to a norm, without."""
+    """Matrices and kernels with weight decay; what has a single axis, or is of a norm, without."""
+    kinds = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
+    norms = [m for m in net.modules() if isinstance(m, kinds)]
+    of_norms = {p for norm in norms for p in norm.parameters()}
     weights, spared = [], []
-    for module in net.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            free = isinstance(module, NORMS) or name == "bias"
-            (spared if free else weights).append(parameter)
+    for name, p in net.named_parameters():  # a tied matrix comes once
+        single = p.numel() == max(p.shape, default=1)  # (C,), but (C, 1, 1) as well
+        length = name.endswith(("weight_g", "original0"))  # of weight normalization
+        matrix = p.ndim > 1 and "weight" in name and not length  # with one row, say
+        free = p in of_norms or (single and not matrix)
+        (spared if free else weights).append(p)
     return [
         {"params": weights, "weight_decay": decay},
         {"params": spared, "weight_decay": 0.0},
     ]
-
-
-Tensor = torch.Tensor
 
 
 def masked_batch_norm(norm: nn.BatchNorm1d, x: Tensor, mask: Tensor) -> Tensor:

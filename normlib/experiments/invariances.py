@@ -13,7 +13,7 @@ import sympy as sp
 
 from normlib import layers
 from normlib.layers.core import Array
-from normlib.verify.problem import positional
+from normlib.verify.signature import positional
 from normlib.verify.symbolic import exactly, is_zero, symbols
 
 YES, NO = "yes", "no"

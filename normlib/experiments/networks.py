@@ -144,7 +144,7 @@ def train_batch_norm(
     rate: float,
     norm_backward: Callable = batch_norm_backward,
 ) -> tuple[np.ndarray, Params, Statistics]:
-    """Plain gradient descent: the losses, the net, and the running statistics of its batches."""
+    """SGD without momentum: the losses, the net, and the running statistics of its batches."""
     descent = gradient(x, labels, (batch_norm, norm_backward))
     losses, running = [], fresh_statistics(params)
     for moment in training.walk(params, descent, order, rate):

@@ -6,8 +6,6 @@ The code is our own; each error is named after what a report says, and the page 
 import numpy as np
 import torch
 
-from normlib import verify
-
 WITNESSES = "complex step", "central differences", "second order", "layouts"
 CHECKERS = {"gradcheck": torch.autograd.gradcheck, "gradgradcheck": torch.autograd.gradgradcheck}
 
@@ -93,14 +91,6 @@ class SavedOnTheWay(torch.autograd.Function):
         g = dy * weight
         dx = r * g - x * r**3 * (g * x).mean(-1, keepdim=True)
         return dx, (dy * x * r).sum(0), None
-
-
-def verdict(*pair, **options) -> verify.Verdict:
-    """What `verify.layer` says, whether it is green or red."""
-    try:
-        return verify.layer(*pair, **options)
-    except verify.VerificationError as error:
-        return error.verdict
 
 
 def refused(check, layer, shapes) -> bool:

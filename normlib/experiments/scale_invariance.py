@@ -142,7 +142,7 @@ def lengths(seed: int) -> dict[str, float]:
 
 # A gradient that falls as 1/n^p with the length n gives the exponent 1/(2 + 2p): ½, ¼ and ⅙ for
 # p = 0, 1 and 2. The bound is half the way from ¼ to the nearer of the others, 1/24.
-LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0.0417})
+LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0.0417}, stretch=310)
 
 
 # Decay, or a rate that grows.

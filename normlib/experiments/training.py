@@ -7,6 +7,9 @@ same names, of arrays or of tensors. Nothing is changed in place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +17,32 @@ import torch
 
 Params = dict[str, Any]
 Gradient = Callable[[Params, Any], tuple[float, Params]]
+Stretch = tuple[int, list[int]]  # the steps that a training takes, and those that it was to take
+STRETCH: ContextVar[Stretch | None] = ContextVar("STRETCH", default=None)
+
+
+@contextmanager
+def stretch(steps: int) -> Iterator[list[int]]:
+    """Within it every training ends after so many steps. Yields how many each was to take.
+
+    Training is chaotic: processors that round differently agree on its beginning, not on its end.
+    """
+    asked: list[int] = []
+    token = STRETCH.set((steps, asked))
+    try:
+        yield asked
+    finally:
+        STRETCH.reset(token)
+
+
+def taken(order: Iterable) -> Iterable:
+    """The batches that a training takes: all of them, or within a `stretch` the first few."""
+    if (within := STRETCH.get()) is None:
+        return order
+    steps, asked = within
+    everything = list(order)
+    asked.append(len(everything))
+    return islice(everything, steps)
 
 
 def batches(samples: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
@@ -29,7 +58,7 @@ def batches(samples: int, size: int, steps: int, rng: np.random.Generator) -> It
 def sgd(
     params: Params, slopes: Params, rate: float, state: None = None, *, decay: float = 0.0
 ) -> tuple[Params, None]:
-    """One step of plain gradient descent, with weight decay. It has no state."""
+    """One step of SGD without momentum, with weight decay. It has no state."""
     keep = 1 - rate * decay
     return {name: keep * value - rate * slopes[name] for name, value in params.items()}, None
 
@@ -67,7 +96,7 @@ def walk(
     """Every step of training, for whoever wants to look at it. The parameters named in `frozen`
     stay. `order` holds the batches; wrap it in tqdm for a progress bar."""
     state = None
-    for rows in order:
+    for rows in taken(order):
         loss, slopes = gradient(params, rows)
         moving = {name: value for name, value in params.items() if name not in frozen}
         moved, state = update(moving, slopes, rate, state)
@@ -97,7 +126,7 @@ def train_torch(
     """
     optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     losses = []
-    for rows in order:
+    for rows in taken(order):
         loss = torch.nn.functional.cross_entropy(
             net(torch.tensor(x[rows])), torch.tensor(labels[rows])
         )
