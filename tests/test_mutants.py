@@ -9,6 +9,8 @@ import mutants
 import pytest
 from project import ROOT, run
 
+pytestmark = pytest.mark.programs
+
 TABLE = json.loads(mutants.TARGET.read_text(encoding="utf-8"))
 
 
@@ -37,9 +39,7 @@ def test_no_mutant_is_unexplained():
         assert row["tried"] == row["noticed"] + row["equivalent"]
         for total in ("tried", "noticed", "equivalent"):
             assert row[total] == sum(kind[total] for kind in row["operators"].values())
-    layers = TABLE["layers"]
-    assert layers["tried"] == layers["mutants"] > 1500
-    assert layers["equivalent"] == sum("/layers/" in e[0] for e in mutants.listed("equivalent"))
+    assert TABLE["layers"]["tried"] == TABLE["layers"]["mutants"] > 1500
 
 
 TEXT = '''"""A module with an é."""
@@ -123,8 +123,3 @@ def test_a_listed_mutant_that_has_lost_its_place_is_named(monkeypatch):
     monkeypatch.setattr(mutants, "listed", lambda kind: [lost])
     with pytest.raises(ValueError, match=r"expected 'return x.median\(\)' in average of .*core.py"):
         list(mutants.placed("equivalent"))
-
-
-def test_make_tries_all_parts_or_one():
-    said = run("make", "-n", "-o", ".venv/ready", "mutants", "PART=layers").stdout
-    assert said.strip().endswith("tools/mutants.py layers")

@@ -1,6 +1,7 @@
 """A record says what its run saw; the report says what the records say, and what none saw."""
 
 import json
+import shlex
 import shutil
 from types import SimpleNamespace
 
@@ -13,12 +14,15 @@ import records
 import rests
 import small
 import verification
+import yaml
+from project import ROOT
 
 import normlib
 from normlib import verify
 
 PAGE, LAYER = "chapters/norm", "layers/batch_norm"
 CELLS = [f"{PAGE}.ipynb::Cell {i}" for i in range(3)]
+FILE = "tests/test_layers.py"
 EXAMINED = f"{rests.CASE_TEST}[batch_norm]"
 
 
@@ -61,36 +65,21 @@ def states(judged):
     return {unit: found.state for unit, found in judged.items() if found.state != records.UNSEEN}
 
 
-def test_a_run_of_one_page_verifies_this_page_alone(root):
-    judged = run(root, *map(steps, CELLS))
-    assert states(judged) == {PAGE: records.VERIFIED}
-    assert judged[PAGE].record["passed"] == 3 and judged[PAGE].record["seconds"] == 4.5
-
-
-def test_a_run_of_one_layer_verifies_this_layer_alone_and_keeps_what_it_found(root):
-    judged = run(root, steps(EXAMINED, layer={"name": "batch_norm"}))
-    assert states(judged) == {LAYER: records.VERIFIED}
-    assert judged[LAYER].record["layer"] == {"name": "batch_norm"}
-
-
-def test_a_run_of_one_test_file_verifies_this_file_alone(root):
-    file = "tests/test_layers.py"
-    assert states(run(root, steps(f"{file}::test_it", whole=2))) == {}
-    both = [steps(f"{file}::{name}", whole=2) for name in ("test_it", "test_that")]
-    assert states(run(root, *both)) == {file: records.VERIFIED}
-
-
-def test_what_is_no_unit_leaves_no_record(root):
-    others = ("tests/fixtures/bad.ipynb::Cell 0", f"{rests.CASES}::test_another")
-    assert states(run(root, *(steps(nodeid, whole=1) for nodeid in others))) == {}
-    assert not (root / records.FOLDER).exists()
+@pytest.mark.parametrize(
+    ("unit", "tests"),
+    [(PAGE, CELLS), (LAYER, [EXAMINED]), (FILE, [f"{FILE}::test_{n}" for n in ("a", "b", "c")])],
+)
+def test_a_whole_run_of_one_unit_verifies_this_one_alone(root, unit, tests):
+    judged = run(root, *(steps(test, layer={"name": "kept"}) for test in tests))
+    assert states(judged) == {unit: records.VERIFIED}
+    record = judged[unit].record
+    assert (record["passed"], record["seconds"]) == (len(tests), 1.5 * len(tests))
+    assert record["layer"] == {"name": "kept"}
 
 
 def test_a_run_of_some_cells_writes_nothing(root):
-    assert states(run(root, *map(steps, CELLS[:2]))) == {}
-    assert states(run(root, *map(steps, CELLS[:2]), steps(CELLS[2], "skipped"))) == {}
-    begun = steps(CELLS[2])[:2]  # interrupted before its end
-    assert states(run(root, *map(steps, CELLS[:2]), begun)) == {}
+    for last in ([], steps(CELLS[2], "skipped"), steps(CELLS[2])[:2]):  # the last one interrupted
+        assert states(run(root, *map(steps, CELLS[:2]), last)) == {}
     assert not (root / records.FOLDER).exists()
 
 
@@ -110,41 +99,25 @@ def test_a_page_whose_worker_crashed_has_failed(root):
     assert (alone[PAGE].record["of"], later[PAGE].record["of"]) == (1, 3)
 
 
-def test_a_layer_that_broke_before_it_was_measured_has_failed(root):
-    judged = run(root, steps(EXAMINED, "failed"))
-    assert states(judged) == {LAYER: records.FAILED}
-    assert "1 of 1 FAILED" in verification.layer_html(judged[LAYER])
-
-
 def test_a_skipped_test_of_a_file_is_counted(root):
-    judged = run(root, steps("tests/test_layers.py::test_it", "skipped", whole=1))
-    assert not verification.is_whole(judged["tests/test_layers.py"])
+    judged = run(root, steps(f"{FILE}::test_it", "skipped", whole=1))
+    assert not verification.is_whole(judged[FILE])
     assert "1 of 1 skipped" in verification.html(judged)
 
 
-def test_a_run_that_proves_nothing_about_this_folder_records_no_page_and_says_so(root):
-    lines = []
-    listener = recorder.Recorder(root, SimpleNamespace(nbval_lax=True))
-    for report in (report for cell in CELLS for report in steps(cell)):
-        listener.pytest_runtest_logreport(report)
-    assert "nbval_lax" in listener.kept_back and not (root / records.FOLDER).exists()
-    listener.pytest_terminal_summary(
-        SimpleNamespace(write_line=lambda text, **_: lines.append(text))
-    )
-    assert "No page was recorded" in lines[0]
-
-
-def test_notebooks_that_import_the_library_of_another_folder_are_seen(root, monkeypatch):
-    monkeypatch.delenv("PYTHONPATH", raising=False)
-    assert "another folder" in recorder.Recorder(root, SimpleNamespace()).doubt
+def test_a_run_that_proves_nothing_about_this_folder_records_no_page(root, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(root))
     assert recorder.Recorder(root, SimpleNamespace()).doubt == ""
+    assert "nbval_lax" in recorder.Recorder(root, SimpleNamespace(nbval_lax=True)).doubt
+    monkeypatch.delenv("PYTHONPATH")
+    doubt = recorder.Recorder(root, SimpleNamespace()).doubt
+    assert "another folder" in doubt and states(run(root, *map(steps, CELLS), doubt=doubt)) == {}
 
 
 def test_a_file_edited_while_it_was_tested_does_not_count_as_verified(root):
     listener = recorder.Recorder(root, SimpleNamespace())
     listener.doubt = ""
-    small.edit(root, f"{PAGE}.ipynb", small.DECIDES, "decide('000-01', 2)")
+    small.edit(root, f"{PAGE}.ipynb")
     for report in (report for cell in CELLS for report in steps(cell)):
         listener.pytest_runtest_logreport(report)
     assert states(records.latest(root)) == {PAGE: records.CHANGED}
@@ -182,31 +155,14 @@ def test_records_in_folders_of_their_own_make_one_report(root, tmp_path_factory)
     assert verification.verdict([*found.values()]) == (verification.GOOD, "good")
 
 
-def test_of_two_records_of_one_unit_the_newer_counts(root):
-    good, bad = made(root, day=1), made(root, day=2, failed=1)
-    for known in ((good, bad), (bad, good)):
-        assert judged(root, *known)[PAGE].state == records.FAILED
-    good["date"] = "2026-01-03T00:00:00+00:00"
-    assert judged(root, bad, good)[PAGE].state == records.VERIFIED
-
-
-def test_a_record_of_the_tree_as_it_is_counts_before_a_newer_one_of_another_tree(root):
-    old, new = made(root, day=1), made(root, day=2, rests={"chapters/norm.ipynb": "0"})
-    assert judged(root, new)[PAGE].state == records.CHANGED
-    assert judged(root, new, old)[PAGE].state == judged(root, old, new)[PAGE].state == "verified"
-
-
-def test_a_record_of_what_is_no_longer_there_says_nothing(root):
-    gone = made(root) | {"unit": "chapters/gone"}
-    assert states(judged(root, gone)) == {}
-
-
-def test_what_is_no_record_is_named(root):
-    records.write(root, made(root))
-    path = next((root / records.FOLDER).rglob("*.json"))
-    path.write_text("{")
-    with pytest.raises(ValueError, match=r"expected a record in .*norm\.json"):
-        records.read(root)
+def test_of_two_records_the_newer_counts_unless_only_the_older_is_of_the_tree_as_it_is(root):
+    old, failed, other = made(root), made(root, day=2, failed=1), made(root, day=3, rests={})
+    for known, state in (
+        ((old, failed), records.FAILED),
+        ((old, other), records.VERIFIED),
+        ((other,), records.CHANGED),
+    ):
+        assert judged(root, *known)[PAGE].state == judged(root, *known[::-1])[PAGE].state == state
 
 
 # The report says what they say.
@@ -216,7 +172,7 @@ def test_the_line_of_a_page_says_what_its_record_says(root):
     def line(*known):
         return verification.line(judged(root, *known)[PAGE])
 
-    assert line() == (verification.NO_RUN, "unknown")
+    assert line() is None  # without a run there is nothing to say
     assert line(made(root)) == ("Verified on 1 January 2026: 3 cells agreed.", "good")
     assert line(made(root, failed=1)) == ("1 of 3 cells FAILED on 1 January 2026.", "bad")
     changed = ("Changed since it was verified on 1 January 2026.", "unknown")
@@ -224,10 +180,63 @@ def test_the_line_of_a_page_says_what_its_record_says(root):
     assert line(made(root, rests={}, failed=1))[1] == "bad"  # a failure stays visible
 
 
-def test_a_report_of_everything_says_so_and_one_without_a_record_too(root):
+def test_a_report_of_everything_says_so(root):
     whole = verification.html(judged(root, *all_made(root)))
-    assert verification.GOOD in whole and "not run" not in whole
-    assert verification.NO_RUN in verification.html(judged(root))
+    assert verification.GOOD in whole and "not run" not in whole and verification.EMPTY not in whole
+
+
+def test_a_report_without_a_record_says_what_would_stand_there_and_what_makes_it(root):
+    empty = verification.html(judged(root))
+    assert verification.EMPTY in empty and "<table" not in empty
+    for word in ("make test", "make book", "machine", "not verified", "layer", "page"):
+        assert word in empty
+
+
+# What is published carries the records of the run that verified it.
+
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))["jobs"]
+
+
+def step(job, words):
+    """The number of the only step of a job that uses or runs this, and what it is given."""
+    said = [f"{s.get('uses', '')} {s.get('run', '')}" for s in WORKFLOW[job]["steps"]]
+    (number,) = (n for n, text in enumerate(said) if words in text)
+    return number, WORKFLOW[job]["steps"][number].get("with", {})
+
+
+def test_every_part_of_the_tests_hands_its_records_on_or_fails():
+    (tested, _), (kept, given) = step("test", ".ci/run"), step("test", "actions/upload-artifact")
+    assert step("test", "actions/checkout")[1] == {"fetch-depth": 0}  # some ask the history
+    assert tested < kept and given["path"] == records.FOLDER
+    assert given["if-no-files-found"] == "error"
+    assert given["name"] == "records-${{ matrix.part }}"  # none overwrites another
+    parts = WORKFLOW["test"]["strategy"]["matrix"]["part"]
+    assert parts == [*range(1, len(parts) + 1)]
+    command = WORKFLOW["test"]["steps"][tested]["run"]
+    assert command == f".ci/run PART=${{{{ matrix.part }}}}/{len(parts)}"
+
+
+def test_the_published_site_is_built_from_the_records_of_the_tests_before_it():
+    assert WORKFLOW["publish"]["needs"] == "test"
+    found, given = step("publish", "actions/download-artifact")
+    built, _ = step("publish", "make book")
+    packed, site = step("publish", "actions/upload-pages-artifact")
+    sent, _ = step("publish", "actions/deploy-pages")
+    assert found < built < packed < sent
+    assert given == {"pattern": "records-*", "path": records.FOLDER}
+    assert site["path"] == "_build/html"
+
+
+def test_a_site_without_its_records_is_not_published(root):
+    built, _ = step("publish", "make book")
+    checked, _ = step("publish", "grep")
+    packed, _ = step("publish", "actions/upload-pages-artifact")
+    assert built < checked < packed
+    command = WORKFLOW["publish"]["steps"][checked]["run"]
+    *_, words, file = shlex.split(command)
+    assert (ROOT / file.removeprefix("_build/html/")).with_suffix(".ipynb").is_file()
+    assert words in verification.line(judged(root, made(root))[PAGE])[0]
+    assert words not in verification.line(judged(root, made(root, rests={}))[PAGE])[0]
 
 
 @pytest.mark.parametrize("unit", [PAGE, LAYER, "tests/test_layers.py"])
@@ -295,49 +304,44 @@ def targets(root, *known):
     return {check.target(found.unit) for found in stale}, left
 
 
-def test_what_is_as_it_was_does_not_run_again(root):
-    assert targets(root, *all_made(root)) == (set(), [])
-
-
 def test_a_page_a_layer_and_a_test_file_run_again_when_they_are_stale(root):
     known = all_made(root)
+    assert targets(root, *known) == (set(), [])
     assert targets(root, *(one for one in known if one["unit"] != LAYER))[0] == {EXAMINED}
-    small.edit(root, "chapters/claims/topic.ipynb", "runs.read()", "runs.readline()")
-    expected = {"chapters/claims/topic.ipynb", "tests/test_files.py"}
+    small.edit(root, f"{PAGE}.ipynb")
+    expected = {f"{PAGE}.ipynb", "chapters/ledger.ipynb", "tests/test_files.py"}
     assert targets(root, *known)[0] == expected
-    known[0]["failed"] = 1
-    assert targets(root, *known)[0] == expected | {f"{known[0]['unit']}.ipynb"}
-
-
-@pytest.mark.parametrize("line", ["import subprocess", "from project import ROOT, run"])
-def test_a_test_file_that_starts_programs_is_left_to_make_test_and_named(root, line):
-    small.edit(root, "tests/test_files.py", "from project import ROOT", line)
-    assert targets(root, *all_made(root)[:-2])[1] == ["tests/test_files.py"]
+    known[-1]["failed"] = 1
+    assert targets(root, *known)[0] == expected | {known[-1]["unit"]}
 
 
 def test_why_something_is_stale_is_said(root):
-    reasons = [check.reason(judged(root, *known)[PAGE]) for known in ([], [made(root, failed=1)])]
-    assert reasons == ["has no record", "failed"]
-    known = made(root)
-    small.edit(root, "requirements.lock", "2", "3")
-    assert check.reason(judged(root, known)[PAGE]) == "rests on requirements.lock, which changed"
+    for known, said in (([], "has no record"), ([made(root, failed=1)], "failed")):
+        assert check.reason(judged(root, *known)[PAGE]) == said
+    known = made(root), made(root, LAYER)
+    small.edit(root, "tests/cases.py")
+    assert check.reason(judged(root, *known)[LAYER]) == "rests on helpers in tests, which changed"
+    for path in ("normlib/__init__.py", "requirements.lock"):
+        small.edit(root, path)
+    assert check.reason(judged(root, *known)[PAGE]) == "rests on normlib and 1 more, which changed"
 
 
 def test_a_check_hands_to_pytest_what_is_stale_and_says_what_it_leaves(root, monkeypatch, capsys):
     commands = []
+
+    def called(command, cwd):
+        commands.append(command[3:])
+        return SimpleNamespace(returncode=1)
+
     monkeypatch.setattr(check, "ROOT", root)
-    monkeypatch.setattr(
-        check.subprocess,
-        "run",
-        lambda command, cwd: commands.append(command) or SimpleNamespace(returncode=1),
-    )
+    monkeypatch.setattr(check.subprocess, "run", called)
+    left = root / "tests" / "test_files.py"
+    left.write_text("import pytest\npytestmark = pytest.mark.programs\n")
     for one in all_made(root):
         records.write(root, one)
     assert check.main([]) == 0 and not commands
-    small.edit(root, "tests/test_files.py", "from project import ROOT", "import subprocess")
-    assert check.main([]) == 0 and not commands
-    small.edit(root, "tests/test_layers.py", "assert", "assert not")
-    assert check.main(["-q"]) == 1 and commands[0][3:] == ["-q", "tests/test_layers.py"]
+    small.edit(root, "README.md")
+    assert check.main(["-q"]) == 1 and commands == [["-q", "chapters/ledger.ipynb"]]
     said = capsys.readouterr().out
-    assert "tests/test_layers.py rests on tests/test_layers.py, which changed" in said
+    assert "chapters/ledger rests on the other files, which changed" in said
     assert "Left to make test, which runs everything: tests/test_files.py" in said

@@ -22,7 +22,7 @@ import torch
 from normlib import evidence, verify
 from normlib.evidence import CASES
 from normlib.evidence.case import Case
-from normlib.verify.problem import as_called, data
+from normlib.verify.signature import as_called, data
 
 ROUNDS = 9
 WEIGHTS = (256, 256)

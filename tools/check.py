@@ -1,8 +1,7 @@
 """Runs again what is stale: python tools/check.py [OPTIONS OF PYTEST].
 
-Stale is what has no record, what failed, and what rests on something that has changed since. Of
-the test files those that start programs, such as make or a browser, are left to `make test`: they
-rest on every file of the project, and take minutes.
+Stale is what has no record, what failed, and what rests on something that has changed since. Test
+files with the marker `programs` are left to `make test`: they take minutes.
 """
 
 import subprocess
@@ -14,21 +13,13 @@ import rests
 
 ROOT = Path(__file__).resolve().parents[1]
 REASONS = {records.UNSEEN: "has no record", records.FAILED: "failed"}
-STARTS = {"subprocess", "run"}
-
-
-def starts_programs(tree: rests.Tree, unit: str) -> bool:
-    if not unit.endswith(".py"):
-        return False
-    found = rests.facts_of(tree, unit).imports
-    return bool({name for pair in found for name in pair} & STARTS)
 
 
 def target(unit: str) -> str:
     """What pytest calls a unit."""
     if unit.startswith("layers/"):
         return f"{rests.CASE_TEST}[{unit.removeprefix('layers/')}]"
-    return unit if unit.endswith(".py") else f"{unit}.ipynb"
+    return rests.file_of(unit)
 
 
 def reason(found: records.Found) -> str:
@@ -40,7 +31,7 @@ def reason(found: records.Found) -> str:
 def sorted_out(tree: rests.Tree, known: list[dict]) -> tuple[list[records.Found], list[str]]:
     """What has to run again, and what is left to `make test`."""
     stale = [f for f in records.judged(tree, known).values() if f.state != records.VERIFIED]
-    left = [f.unit for f in stale if starts_programs(tree, f.unit)]
+    left = [f.unit for f in stale if rests.starts_programs(tree, f.unit)]
     return [f for f in stale if f.unit not in left], left
 
 

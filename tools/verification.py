@@ -1,7 +1,7 @@
 """The verification report on the site, and the line under the title of every chapter.
 
-A run of the tests leaves records (tools/recorder.py), the site reads them. Nothing of it is typed:
-a page that has no record says so, and so does one that rests on something that has changed since.
+A run of the tests leaves records (tools/recorder.py), the site reads them. Nothing of it is typed.
+A page that rests on something that has changed since says so; one that has no record says nothing.
 A Sphinx extension; of the library it takes the frame of a table and nothing that computes.
 """
 
@@ -19,7 +19,12 @@ from normlib.html import Markup, element, row
 from normlib.html import table as html_table
 
 PAGE = "report"
-NO_RUN = "Not yet verified on this machine: make test does it."
+EMPTY = (
+    "No test had run where this site was built, so there is nothing to report. For a report, run "
+    "make test, then make book. It will say here: when the tests ran, on which machine and with "
+    "which packages; what is not verified, and why; for each layer the worst error that each "
+    "witness found, and how many planted errors were caught; for each page, its last run."
+)
 GOOD = "Everything passed: every page, every layer and every test file, as they are now."
 BAD = "Something FAILED."
 
@@ -29,10 +34,10 @@ def day(record: dict) -> str:
     return f"{date.day} {date:%B %Y}"
 
 
-def line(found: Found) -> tuple[str, str]:
+def line(found: Found) -> tuple[str, str] | None:
     """What stands under the title of a page, and its class: good, bad or unknown."""
     if found.state == UNSEEN:
-        return NO_RUN, "unknown"
+        return None
     on, cells = day(found.record), found.record["passed"]
     if found.state == FAILED:
         return f"{found.record['failed']} of {found.record['of']} cells FAILED on {on}.", "bad"
@@ -125,7 +130,7 @@ def is_whole(found: Found) -> bool:
 def verdict(found: list[Found]) -> tuple[str, str]:
     """The first sentence of the report, and its class."""
     if not any(f.record for f in found):
-        return NO_RUN, "unknown"
+        return EMPTY, "unknown"
     if any(f.state == FAILED for f in found):
         return BAD, "bad"
     whole = sum(map(is_whole, found))
@@ -155,7 +160,8 @@ def facts(seen: list[dict]) -> list[tuple[str, str]]:
 
 
 def page_row(found: Found) -> tuple[str, str]:
-    return element("a", found.unit, href=f"{found.unit}.html"), line(found)[0]
+    said = line(found)[0] if found.record else missing(found)
+    return element("a", found.unit, href=f"{found.unit}.html"), said
 
 
 def html(judged: dict[str, Found]) -> str:

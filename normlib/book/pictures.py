@@ -76,8 +76,8 @@ def graph(derivation: Derivation, start: str = "x", output: str = "y") -> Axes:
 
 def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
     """For each title an array (samples, units): per unit the median, the quartiles, and the range
-    from the 5th to the 95th percentile."""
-    _, axes = plt.subplots(1, len(panels), sharey=True, figsize=(7.2, 2.2))
+    from the 5th to the 95th percentile. Each panel has a scale of its own."""
+    _, axes = plt.subplots(1, len(panels), figsize=(7.2, 2.2))
     for ax, (title, units) in zip(axes, panels.items(), strict=True):
         low, first, median, third, high = np.percentile(units, [5, 25, 50, 75, 95], axis=0)
         place = np.arange(units.shape[1])

@@ -1,11 +1,15 @@
 """The shipped code on a page: its source, its docstrings, and all formulas on one sheet."""
 
 import ast
+import dis
 import inspect
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import NamedTuple
+
+COLUMN = 84  # characters of code on a page
 
 
 def without_docstring(function: Callable) -> str:
@@ -17,12 +21,46 @@ def without_docstring(function: Callable) -> str:
     return "\n".join(lines)
 
 
+def looked_up(code: CodeType) -> set[str]:
+    """The names that compiled code, and what is nested in it, looks up outside of itself."""
+    found = {i.argval for i in dis.get_instructions(code) if re.search("NAME|GLOBAL", i.opname)}
+    return found.union(*(looked_up(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+def origins(function: Callable) -> Iterator[tuple[str, str]]:
+    """Where the module of a function has the names from that the function needs, as halves of an
+    import: ("from a import ", "b")."""
+    module = inspect.getmodule(function)
+    code = compile(textwrap.dedent(without_docstring(function)), "", "exec")
+    wanted = (looked_up(code) & vars(module).keys()) - {function.__name__}
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            if (name := alias.asname or alias.name) in wanted:
+                wanted.remove(name)
+                start = f"from {node.module} " if isinstance(node, ast.ImportFrom) else ""
+                yield f"{start}import ", ast.unparse(alias)
+    yield from ((f"from {module.__name__} import ", n) for n in wanted if not n.startswith("__"))
+
+
+def imports(*functions: Callable) -> list[str]:
+    """The lines with which functions run where they are copied to together."""
+    shown = {function.__name__ for function in functions}
+    found = {pair for function in functions for pair in origins(function) if pair[1] not in shown}
+    lines = [start + name for start, name in found if start == "import "]
+    for start in {start for start, _ in found} - {"import "}:
+        names = ", ".join(sorted(name for s, name in found if s == start))
+        rows = textwrap.wrap(names, COLUMN - len(start))
+        lines += [start + row.rstrip(",") for row in rows]
+    return sorted(lines, key=lambda line: ("normlib" in line, line.startswith("from"), line))
+
+
 class Source:
-    """The source of shipped functions, as a highlighted block. Its text is compared in CI, so
-    that a page cannot show code that is no longer the shipped one."""
+    """The source of shipped functions, as a highlighted block that runs where it is copied to. Its
+    text is compared in CI, so that a page cannot show code that is no longer the shipped one."""
 
     def __init__(self, *functions: Callable):
-        self.text = "\n\n".join(map(without_docstring, functions))
+        head = "\n".join(imports(*functions))
+        self.text = "\n\n".join(filter(None, [head, *map(without_docstring, functions)]))
 
     def __repr__(self) -> str:
         return self.text
