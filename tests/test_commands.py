@@ -1,5 +1,7 @@
 """The commands of the Makefile do what they say, and fail in one clear line."""
 
+import asyncio
+import contextlib
 import importlib.util
 import os
 import re
@@ -21,6 +23,8 @@ import verification
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from project import ROOT, environment, make, run
 
+pytestmark = pytest.mark.programs
+
 TARGETS = [
     "help",
     "book",
@@ -34,6 +38,7 @@ TARGETS = [
     "bench",
     "cifar",
     "peers",
+    "processors",
     "mutants",
     "clean",
     "lock",
@@ -95,6 +100,20 @@ def script(path, text):
 def test_help_is_the_default_and_lists_every_target():
     said = run("make").stdout
     assert [line.split()[1] for line in said.splitlines()] == TARGETS
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["test"], "--no-loadscope-reorder"),
+        (["test", "PART=2/4"], "--no-loadscope-reorder --part 2/4"),
+        (["peers"], "tools/peers.py"),
+        (["mutants", "PART=layers"], "tools/mutants.py layers"),
+        (["cifar", "FOLDER=/a b", "OPTIONS=--steps 9"], 'tools/cifar.py "/a b" --steps 9'),
+    ],
+)
+def test_make_hands_on_what_it_is_told(words, command):
+    assert run("make", "-n", "-o", ".venv/ready", *words).stdout.strip().endswith(command)
 
 
 def test_code_and_notebooks_pass_the_linter_and_are_formatted():
@@ -222,6 +241,26 @@ def test_an_interrupted_refresh_leaves_the_notebook_whole(tree, number):
     assert sorted(os.listdir(path.parent)) == ["page.ipynb", "started"]
 
 
+class Forgetful:
+    """A client in whose cells an interrupt comes and is lost, as in asyncio.wait_for."""
+
+    nb = new_notebook(cells=list(map(new_code_cell, "12")))
+    run = 0
+
+    async def async_execute_cell(self, *_, **__):
+        self.run += 1
+        asyncio.current_task().cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+
+def test_an_interrupt_that_is_lost_within_a_cell_ends_the_run_before_the_next():
+    client = Forgetful()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(refresh.run_cells(client, lambda: None))
+    assert client.run == 1
+
+
 def wait_for(path, seconds=30):
     end = time.monotonic() + seconds
     while not path.exists():
@@ -304,9 +343,11 @@ def test_a_second_build_sees_an_edited_page_and_an_edited_style(builds):
 def test_a_build_says_what_the_records_say_and_what_has_changed_since(builds):
     assert all(builds[name][0].returncode == 0 for name in ("mended", "after a run", "changed"))
     before, after, changed = (builds[name][1] for name in ("mended", "after a run", "changed"))
-    assert all(verification.NO_RUN in before[page] for page in ("report.html", "page.html"))
+    assert verification.EMPTY in before["report.html"]
+    assert 'class="verified' not in before["page.html"]  # nothing stands under its title
     assert verification.BAD in after["report.html"]
-    assert "1 cells agreed" in after["page.html"]
+    line = re.search(r'</h1>\s*<p class="verified good">(.*?)</p>', after["page.html"], re.S)[1]
+    assert "1 cells agreed" in line and 'href="../report.html"' in line
     assert "but requirements.lock changed" in changed["report.html"]
     assert "Changed since" in changed["page.html"]
 

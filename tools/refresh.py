@@ -71,15 +71,22 @@ def shown(path):
     return path.relative_to(CHAPTERS.parent)
 
 
+def end_if_interrupted():
+    """Cancel again what was cancelled: nbclient takes that for a dead kernel, and asyncio.wait_for
+    of Python 3.11 forgets it if what it waits for is there at the same moment."""
+    if asyncio.current_task().cancelling():
+        raise asyncio.CancelledError
+
+
 async def run_cells(client, step):
     """Run the cells in order, calling `step` after each; an error names the cell, from 1."""
     cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if runs(cell)]
     for number, (index, cell) in enumerate(cells, start=1):
+        end_if_interrupted()
         try:
             await client.async_execute_cell(cell, index, execution_count=number)
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            if asyncio.current_task().cancelling():  # nbclient takes it for a dead kernel
-                raise asyncio.CancelledError from None
+            end_if_interrupted()
             raise BrokenCell(number, reason(error)) from error
         step()
 
