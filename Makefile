@@ -15,10 +15,10 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve zip audit lab refresh bench cifar peers mutants clean lock
+.PHONY: help book test check serve zip audit lab refresh bench cifar peers processors mutants clean lock
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 book: $(READY)  ## build the site from the committed notebooks
 # Sphinx reads again only the pages that changed: a second build would not repeat a warning, would
@@ -62,6 +62,9 @@ cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=
 
 peers: $(READY)  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
 	@$(PY) tools/peers.py
+
+processors: $(READY)  ## run everything as other processors would: OPTIONS="--sets SSE --threads 1"
+	@$(PY) tools/processors.py $(OPTIONS) $(WORKERS)
 
 mutants: $(READY)  ## change the library in every small way, and see that a test notices
 	@$(PY) tools/mutants.py $(PART)

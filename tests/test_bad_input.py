@@ -6,17 +6,19 @@ after a semicolon, the likely fix.
 
 import inspect
 import re
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from cases import batch_norm_args, inference_args
 
 import normlib
 from normlib import verify
 from normlib.evidence import CASES
-from normlib.verify.run import calls
+from normlib.verify.run import ALL
 
 rng = np.random.default_rng(0)
 X, GAMMA, BETA = batch_norm_args((4, 3), rng)
@@ -92,7 +94,12 @@ NUMBER = [
     ("1e-5", ["must be a number", "got '1e-5'"]),
     ([1e-5], ["must be a number", "got [1e-05]"]),
     (np.array(-1.0), ["must be a number", "got array(-1.)"]),
+    (np.array(1e-5), ["must be a number", "got array(1.e-05)"]),
+    (np.True_, ["must be a number", "got np.True_"]),
+    (torch.ones(3), ["must be a number", "got tensor([1., 1., 1.])"]),
     (-1e-5, ["between 0.0 and", "got -1e-05", "sign"]),
+    (Fraction(-1, 100), ["between 0.0 and", "got -1/100"]),
+    (sp.Rational(-1, 100), ["between 0.0 and", "got -1/100"]),
     (np.float32(-1), ["between 0.0 and", "got -1.0"]),
     (float("nan"), ["between 0.0 and", "got nan"]),
     (float("inf"), ["between 0.0 and", "got inf"]),
@@ -137,7 +144,7 @@ FRACTION = [
 ]
 COUNT = [
     (value, ["whole number of at least 1", f"got {value!r}"])
-    for value in (0, -1, 1.0, True, None, "3")
+    for value in (0, -1, 1.0, True, None, "3", np.int64(0), np.float64(2), np.True_, np.ones(1))
 ]
 
 
@@ -160,7 +167,7 @@ BAD = {
         "mean": CHANNELS,
         "var": CHANNELS + VARIANCE,
         "x": [*BATCH, *EMPTY, (X[:1], ["at least 2 values", "(1, 3)", "larger batch"])],
-        "momentum": [*NUMBER, (1.5, ["between 0.0 and 1.0", "got 1.5"])],
+        "momentum": [*NUMBER, (Fraction(3, 2), ["between 0.0 and 1.0", "got 3/2"])],
     },
     "layer_norm": {
         "x": [*NOT_AN_ARRAY, (np.float64(1), ["got ()"])],
@@ -189,12 +196,17 @@ BAD = {
     },
     "mean_only_batch_norm": {"x": BATCH + EMPTY, "beta": CHANNELS},
     "weight_norm": {
-        "v": [*MATRIX, (X * [[0.0], [1], [1], [1]], ["direction", "row of zeros", "random"])],
+        "v": [*MATRIX, (X * [[0.0], [1], [1], [1]], ["direction", "row of zeros", "random"]),
+              (1e-170 * X, ["direction", "squares", "float64", "scale"])],
         "g": ROWS,
     },
-    "power_iteration": {"w": MATRIX, "u": ROWS, "v": COLUMNS, "iterations": COUNT},
+    "power_iteration": {
+        "w": [*MATRIX, (0 * X, ["W v", "zero", "random"]), (1e-170 * X, ["squares", "scale"])],
+        "u": ROWS, "v": [*COLUMNS, (0 * GAMMA, ["W v", "zero"])], "iterations": COUNT,
+    },
     "spectral_norm": {
-        "w": [*MATRIX, (X[:, :0], ["empty", "(4, 0)"])], "u": ROWS, "v": COLUMNS,
+        "w": [*MATRIX, (X[:, :0], ["empty", "(4, 0)"]), (0 * X, ["is 0 or", "power_iteration"])],
+        "u": [*ROWS, (0 * U, ["uᵀ W v", "is 0 or"])], "v": COLUMNS,
     },
     "fit_standard": {"x": SAMPLES},
     "fit_min_max": {
@@ -272,7 +284,7 @@ PAIR = normlib.batch_norm, normlib.batch_norm_backward
 
 def alone(witness):
     """The call of one witness, on a problem that is made of the same arguments."""
-    return lambda **given: calls(verify.Problem(**given))[witness]()
+    return lambda **given: ALL[witness](verify.Problem(**given))
 
 
 NUMERIC = ("complex step", "central differences", "autograd", "second order", "properties")
@@ -291,7 +303,6 @@ def returns(change) -> dict:
 
 BAD_PROBLEMS = {
     "a seed for rng": ({"rng": 0}, ["rng", "Generator", "got int", "default_rng"]),
-    "no rng": ({"rng": None}, ["rng", "Generator", "got NoneType", "default_rng"]),
     "an old RandomState": (
         {"rng": np.random.RandomState(0)},
         ["rng", "Generator", "got RandomState", "default_rng"],
@@ -300,7 +311,7 @@ BAD_PROBLEMS = {
         {"args": (X, GAMMA.astype(np.float32), BETA)},
         ["gamma", "float64", "got float32", "asarray(gamma"],
     ),
-    "integers": ({"args": (X, GAMMA, np.ones(3, int))}, ["beta", "float64", "got int64"]),
+    "integers": ({"args": (X, GAMMA, np.ones(3, int))}, ["beta", "float", "int64"]),
     "a list": ({"args": (X.tolist(), GAMMA, BETA)}, ["x", "float64", "got list", "asarray(x"]),
     "a tensor": ({"args": (torch.tensor(X), GAMMA, BETA)}, ["x", "NumPy", "got torch.float64"]),
     "too few arguments": (
@@ -324,7 +335,6 @@ BAD_PROBLEMS = {
 BAD_BACKWARDS = {
     "one gradient too few": (returns(lambda g: g[:2]), ["backward", "got 2"]),
     "one too many": (returns(lambda g: (*g, g[2])), ["backward", "got 4"]),
-    "a list of gradients": (returns(list), ["backward", "tuple", "list"]),
     "no tuple": (returns(lambda g: g[0]), ["backward", "tuple", "ndarray"]),
     "None for a gradient": (returns(lambda g: (g[0], None, g[2])), ["dgamma", "NoneType"]),
     "a forward without a cache": (
@@ -351,14 +361,18 @@ def test_rng_cannot_be_left_out():
         verify.backward(*PAIR, (X, GAMMA, BETA))
 
 
+def test_the_exact_witness_alone_takes_sets_of_shapes():
+    with pytest.raises(ValueError, match=r"shapes must hold.* for each of .*got \(3, 2\)"):
+        verify.exact(*PAIR, ((3, 2), (2,), (2,)))
+
+
 @pytest.mark.parametrize(
     ("shapes", "pieces"),
     [
         ((((3, 2), (2,)),), ["shapes", "'beta'", "got ((3, 2), (2,))"]),
-        (((3, 2), (2,), (2,)), ["shapes", "for each of", "got (3, 2)"]),
         ((((3, 2), (3,), (2,)),), ["gamma", "got (3,)"]),
     ],
-    ids=["one shape missing", "one pair of brackets missing", "refused by the layer"],
+    ids=["one shape missing", "refused by the layer"],
 )
 def test_bad_shapes_for_the_exact_witness_are_refused(shapes, pieces):
     for call in (

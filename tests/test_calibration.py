@@ -13,7 +13,7 @@ from cases import batch_norm_args
 from normlib import batch_norm, batch_norm_backward, evidence, verify
 from normlib.verify import numeric, problem
 from normlib.verify.problem import spread
-from normlib.verify.run import WITNESSES, calls
+from normlib.verify.run import ALL, WITNESSES
 
 NUMERIC = {n: numeric.ROUNDING for n in WITNESSES if n not in ("general size", "exact")}
 NUMERIC["central differences"] = numeric.CENTRAL
@@ -28,10 +28,9 @@ def run(pair, shape, seed, offset=0.0, scale=1.0, near_zero=False) -> dict[str, 
     if near_zero:
         gamma = gamma * 10 ** rng.uniform(-5, 0, gamma.shape)
     facts = evidence.batch_norm()
-    told = {"reference": facts["reference"], "varied": facts["varied"]}
+    told = {name: facts[name] for name in ("reference", "varied", "flat")}
     asked = verify.Problem(*pair, (x, gamma, beta), rng, **told)
-    said = calls(asked, flat=facts["flat"])
-    return {name: said[name]() for name in NUMERIC}
+    return {name: ALL[name](asked) for name in NUMERIC}
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +104,9 @@ def run_kind(kind, pair, shape, seed, *at) -> list[tuple[str, float, verify.Chec
     rng = np.random.default_rng(seed)
     args = tuple(a.astype(dtype) for a in batch_norm_args(shape, rng, *at))
     facts = evidence.batch_norm()
-    told = {"reference": facts["reference"], "varied": facts["varied"]}
+    told = {name: facts[name] for name in ("reference", "varied", "flat")}
     asked = verify.Problem(wrap(pair[0]), pair[1], args, rng, **told)
-    said = calls(asked, flat=facts["flat"])
-    return [(n, c.bound, c) for n in NUMERIC for c in said[n]() if c.bound]
+    return [(n, c.bound, c) for n in NUMERIC for c in ALL[n](asked) if c.bound]
 
 
 @pytest.fixture(scope="module", params=KINDS)

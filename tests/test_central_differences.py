@@ -10,6 +10,7 @@ from cases import batch_norm_args
 from normlib import batch_norm, batch_norm_backward, verify
 from normlib.evidence import CASES
 from normlib.verify import numeric
+from normlib.verify.problem import slopes
 
 ARGS = batch_norm_args((6, 3), np.random.default_rng(0))
 
@@ -33,8 +34,8 @@ def test_the_calls_are_as_many_as_the_values_of_a_slice_not_of_the_array():
 
     assert red(counted) == set()
     # a channel has 6 values; gammas move together, and so do betas; two more for y and its cache,
-    # and two for the slope that the complex step is compared with
-    assert sum(calls) == 2 * (6 + 1 + 1) + 2 + 2
+    # and for the slope that the complex step is compared with two at each of five steps
+    assert sum(calls) == 2 * (6 + 1 + 1) + 2 + 2 * 5
 
 
 def one_by_one(asked: verify.Problem, index: int) -> np.ndarray:
@@ -136,3 +137,27 @@ def test_all_arguments_move_at_once_each_by_its_own_size():
     larger = problem(batch_norm, batch_norm_backward, tuple(8 * a for a in ARGS)).along
     for small, large in zip(directions, larger, strict=True):
         assert small.all() and (large == 8 * small).all()
+
+
+# Kinks.
+
+
+@pytest.mark.parametrize("curved", [0.0, 1.0, -5.0])
+@pytest.mark.parametrize("jump", [1.0, -3.0, 0.1])
+def test_a_kink_within_the_step_leaves_the_slope_what_it_is(jump, curved):
+    """Also where it cancels a curvature; very close to 0 the other slope may count as well."""
+    h, far = 1e-2, [*np.linspace(0.02, 1.5, 75), 1 / 3, 0.999]
+    for at in (sign * d for d in [*far, 1e-3, 1e-5, 1e-7] for sign in (1, -1)):
+
+        def f(t, at=at):
+            return t + curved * t**2 + t**3 + jump * max(t - at * h, 0)
+
+        (low,), (high,) = slopes(lambda t, f=f: np.array([(f(t) - f(0)) / t]), h, 1e-16)
+        slope = 1 + jump * (at < 0)
+        assert low - 1e-5 < slope < high + 1e-5, at
+        assert high - low < 1e-3 or abs(at) not in far or abs(jump) < 1, at
+
+
+def test_on_a_kink_itself_both_slopes_are_found():
+    low, high = slopes(lambda t: np.array([(max(t, 0) - t / 2) / t]), 1e-2, 1e-16)
+    assert np.allclose([low, high], [[-0.5], [0.5]])

@@ -15,6 +15,8 @@ from sphinx import addnodes
 
 from normlib.claims import FALSE, HOLDS, Said, addresses, register
 
+pytestmark = pytest.mark.programs
+
 BOOK = "import sys; from jupyter_book.cli.main import main; main(sys.argv[1:])"
 REGISTER = """title = "Notes"
 [[claim]]

@@ -18,6 +18,8 @@ from normlib.evidence import distributed as parts
 from normlib.experiments import data, training
 from normlib.experiments import distributed_batch_norm as over
 
+pytestmark = pytest.mark.programs
+
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
 ONES = torch.ones(3)
 
@@ -57,6 +59,11 @@ def test_a_mean_far_from_zero_keeps_its_digits():
     assert float32_error(batch.moments) < 1000 * ROUNDOFF["float32"] / 100
     narrow = twin(batch.moments, "(wide(first_of(x)) + wide(shift))", "(first_of(x) + shift)")
     assert float32_error(narrow) > 1e4 * ROUNDOFF["float32"] / 10
+
+
+def test_a_part_without_channels_has_moments_of_none():
+    count, mean, m2 = batch.moments(torch.ones(4, 0, 2))
+    assert count == 8 and mean.numel() == m2.numel() == 0
 
 
 def test_the_module_is_torchs_in_training_and_evaluation():

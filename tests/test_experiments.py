@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from project import CHAPTERS, ROOT
+from sklearn.datasets import load_digits
 from twins import twin
 
 from normlib import experiments
@@ -88,7 +89,7 @@ def digits(seed: int) -> data.Split:
 
 
 def is_disjoint_and_complete(split):
-    x, labels = data.load_digits(return_X_y=True)
+    x, labels = load_digits(return_X_y=True)
     # each image and its label as one row; some images of the 1,797 might be equal, so as multisets
     ours = np.column_stack(
         [np.vstack([split.x_train, split.x_test]) * 16, np.hstack([split[1], split[3]])]

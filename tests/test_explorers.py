@@ -14,6 +14,8 @@ from explorers import needed, unknown
 from exploring import NAMES, open_in
 from project import NOTEBOOKS, ROOT
 
+pytestmark = pytest.mark.programs
+
 SAYS = {name: importlib.import_module(f"explorer_{name.replace('-', '_')}") for name in NAMES}
 ERRORS = [(name, error) for name in NAMES for error in SAYS[name].PLANTED]
 PEERS = ROOT / "normlib" / "data" / "peers.json"

@@ -1,5 +1,6 @@
 """All layers of the family, each against torch's own: shapes, float32, and the edges."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import normlib
 from normlib import evidence, verify
 from normlib.evidence import CASES
-from normlib.verify.problem import as_called, positional
+from normlib.verify.signature import accepted, as_called, data, positional
 
 EXAMPLES = [
     pytest.param(case, shapes, id=f"{case.name}-{'x'.join(map(str, shapes[0]))}-{number}")
@@ -19,7 +20,13 @@ EXAMPLES = [
     for number, shapes in enumerate(case.examples)
 ]
 NORMS = [case for case in CASES if case.name != "batch_norm_inference"]  # with statistics of x
-CENTRED = [c for c in NORMS if {"1", "x − mean"} & set(c()["flat"].directions)]
+
+
+def flat_of(case):
+    return case.flat(**accepted(case.flat, case.keywords))
+
+
+CENTRED = [c for c in NORMS if {"1", "x − mean"} & set(flat_of(c).directions)]
 
 
 def name_of(case):
@@ -65,7 +72,7 @@ def compare_with_torch(case, forward, args, rng):
 def test_float32_stays_float32_and_nothing_is_written_to(case, shapes):
     rng = np.random.default_rng(1)
     forward, args = case.drawn(shapes, rng)
-    bound = {k: v.astype(np.float32) for k, v in verify.problem.data(forward).items()}
+    bound = {k: v.astype(np.float32) for k, v in data(forward).items()}
     args = [a.astype(np.float32) for a in args]
     dy = rng.standard_normal(forward(*args, **bound)[0].shape).astype(np.float32)
     for a in (*args, dy, *bound.values()):
@@ -88,18 +95,18 @@ def test_every_number_system_gives_the_same_values(case, into):
     forward, args = case.drawn(case.examples[2], rng)
     y, cache = forward(*args)
     dy = rng.standard_normal(y.shape)
-    bound = {k: into(v) for k, v in verify.problem.data(forward).items()}
+    bound = {k: into(v) for k, v in data(forward).items()}
     other_y, other_cache = forward(*map(into, args), **bound)
     others = (other_y, *gradients(case.backward, into(dy), other_cache))
     for ours, other in zip((y, *gradients(case.backward, dy, cache)), others, strict=True):
         assert_allclose(np.asarray(other, dtype=complex), ours, atol=1e-12)
 
 
-def one_slice(case, forward, args):
+def one_slice(case, args):
     """Where the entries stand that share a statistic with the first entry of x."""
     one = np.zeros(args[0].shape)
     one.flat[0] = 1.0
-    return evidence.of(forward)["flat"].mean(one, *args) != 0
+    return flat_of(case).mean(one, *args) != 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -109,7 +116,7 @@ def test_a_constant_slice_gives_exactly_beta_and_finite_gradients(case, value, d
     rng = np.random.default_rng(3)
     forward, args = case.drawn(case.examples[2], rng)
     x, *parameters = (a.astype(dtype) for a in args)
-    inside = one_slice(case, forward, args)
+    inside = one_slice(case, args)
     x[inside] = value
     y, cache = forward(x, *parameters)
     assert_array_equal(y[inside], broadcast_beta(case, x, parameters)[inside])
@@ -130,7 +137,7 @@ def broadcast_beta(case, x, parameters):
 @pytest.mark.parametrize("case", CENTRED, ids=name_of)
 def test_a_constant_slice_gives_exactly_zero_where_beta_is_zero(case):
     forward, (x, *parameters) = case.drawn(case.examples[2], np.random.default_rng(3))
-    inside = one_slice(case, forward, (x, *parameters))
+    inside = one_slice(case, (x, *parameters))
     x[inside] = 1e4 + 0.1
     if positional(case.forward)[-1] == "beta":
         parameters[-1] = 0 * parameters[-1]
@@ -144,7 +151,7 @@ def test_nan_stays_in_its_slice(case):
     dy = rng.standard_normal(args[0].shape)
     y, cache = forward(*args)
     dx = gradients(case.backward, dy, cache)[0]
-    inside = one_slice(case, forward, args)
+    inside = one_slice(case, args)
     spoilt = args[0].copy()
     spoilt.flat[0] = np.nan
     y_spoilt, cache = forward(spoilt, *args[1:])
@@ -222,12 +229,73 @@ def test_partial_rms_norm_of_all_features_is_rms_norm_forward_and_backward():
         assert_allclose(one, two, atol=1e-13)
 
 
+def test_a_whole_number_may_be_one_of_numpys():
+    x, one = np.random.default_rng(15).standard_normal((3, 4)), np.ones(4)
+    expected = normlib.group_norm(x, one, one, groups=2)[0]
+    assert_array_equal(normlib.group_norm(x, one, one, groups=np.gcd(4, 6))[0], expected)
+    for ours, theirs in zip(
+        normlib.power_iteration(x, one[:3], one, iterations=np.int8(2)),
+        normlib.power_iteration(x, one[:3], one, iterations=2),
+        strict=True,
+    ):
+        assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (2, 0, 5), (2, 3, 0)])
+def test_a_group_without_a_value_is_refused_in_the_terms_of_x(shape):
+    x, one = np.ones(shape), np.ones(shape[1])
+    message = rf"x must have at least one value in each group, .* {re.escape(str(shape))}; "
+    with pytest.raises(ValueError, match=message):
+        normlib.instance_norm(x, one, one)
+    with pytest.raises(ValueError, match=message):
+        normlib.group_norm(x, one, one, groups=1)
+    assert normlib.group_norm(np.ones((0, 3)), *np.ones((2, 3)), groups=3)[0].shape == (0, 3)
+
+
 def test_weight_norm_of_3_4_is_g_times_three_and_four_fifths():
     w, cache = normlib.weight_norm(np.array([[3.0, 4.0]]), np.array([10.0]))
     dv, dg = normlib.weight_norm_backward(np.array([[1.0, 0.0]]), cache)
     assert_allclose(w, [[6.0, 8.0]], rtol=5e-16)
     # dg = 3/5; dv = 10/5 · ((1, 0) - 3/5 · (3/5, 4/5)) = 2 · (16/25, -12/25)
     assert_allclose((dg[0], *dv[0]), (0.6, 1.28, -0.96), rtol=2e-15)
+
+
+@pytest.mark.parametrize("w", [0.0, np.inf, -np.inf])
+def test_weights_whose_sigma_cannot_divide_them_are_refused(w):
+    one = np.ones(1)
+    with pytest.raises(ValueError, match=rf"uᵀ W v to divide by, but it is .*: {w};"):
+        normlib.spectral_norm(np.array([[w]]), one, one)
+    assert normlib.spectral_norm(np.array([[-2.0]]), one, one)[0] == 1
+
+
+def through_squares(v, g):
+    """The layers that divide by the root of a sum of squares, on rows like these."""
+    w, cache = normlib.weight_norm(v, g)
+    dv, dg = normlib.weight_norm_backward(np.ones_like(v), cache)
+    length = np.linalg.norm(v.astype(float))
+    return w, dv * length, dg, *normlib.power_iteration(v, g, v[0] / v.max())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "small", "large"), [(np.float32, 1e-17, 1e18), (np.float64, 1e-150, 1e153)]
+)
+def test_lengths_that_the_docstrings_allow_lose_no_digits_and_others_are_refused(
+    dtype, small, large
+):
+    rng = np.random.default_rng(16)
+    v, g = rng.uniform(-1, 1, (3, 50)), rng.standard_normal(3).astype(dtype)
+    v = (v / np.linalg.norm(v, axis=1, keepdims=True)).astype(dtype)  # rows of length one
+    through_power = lambda v, g: normlib.power_iteration(v, g, v[0] / v.max())  # noqa: E731
+    expected, u = through_squares(v, g), np.finfo(dtype).eps / 2
+    for scale in (small, large):
+        for ours, theirs in zip(through_squares(v * dtype(scale), g), expected, strict=True):
+            # the sums of 50 products, of both; at lengths of 1e-20 and 1e-155 it would be seen
+            assert_allclose(ours, theirs, rtol=0, atol=200 * u * np.abs(theirs).max())
+    for scale in (small * small, large * 100):
+        with np.errstate(over="ignore"):
+            for layer in (normlib.weight_norm, through_power):
+                with pytest.raises(ValueError, match="squares"):
+                    layer(v * dtype(scale), g)
 
 
 def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():

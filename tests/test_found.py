@@ -14,14 +14,14 @@ import yaml
 from docutils import nodes
 from project import ROOT, run
 
+pytestmark = pytest.mark.programs
+
 SITE, CODE = "https://book.example/norm", "https://github.com/someone/norm"
 PAGE = "chapters/claims/rms-normalization"
 
 
 def test_a_description_is_the_first_paragraph_and_not_the_line_of_its_verification():
-    line = nodes.paragraph(
-        text="Not yet verified on this machine, says this line.", classes=["verified"]
-    )
+    line = nodes.paragraph(text="Verified on 1 January 2026, says this line.", classes=["verified"])
     said = nodes.paragraph(text="The gradient of\nthe layer has lost two of its directions.")
     assert found.description(nodes.section("", line, said)) == (
         "The gradient of the layer has lost two of its directions."

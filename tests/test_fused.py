@@ -1,9 +1,9 @@
 """The kernels compute what the readable layers compute, to the last digits, for every witness."""
 
+import inspect
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,6 +121,23 @@ def test_a_sum_in_float32_one_value_after_another_would_be_seen():
     assert errors(case, naive, args, dy)[0] > 8
 
 
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+@pytest.mark.parametrize(("case", "shapes"), [(c, s) for c in CASES for s in c.examples[:2]])
+def test_a_float32_whose_square_is_none_is_normalized_as_any_other(case, shapes, scale):
+    forward, (x, *parameters), dy = drawn(case, shapes, np.float32, 0.0)
+    args = [np.float32(scale) * x, *parameters]
+    assert max(errors(case, partial(forward, eps=0.0), args, dy)) <= allowed(args)
+
+
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_of_a_float32_whose_square_overflows_the_readable_path_makes_beta(case):
+    forward, (x, *parameters), _ = drawn(case, case.examples[0], np.float32, 0.0)
+    plain = partial(readable(case).forward, **getattr(forward, "keywords", {}))
+    with np.errstate(over="ignore"):
+        y, _ = plain(np.float32(1e30) * x, *parameters)
+    np.testing.assert_array_equal(y, plain(0 * x, *parameters)[0])
+
+
 @pytest.mark.parametrize("rows", [17, 200, 515])
 @pytest.mark.parametrize("case", CASES, ids=family.name_of)
 def test_the_blocks_of_rows_leave_no_row_out(case, rows):
@@ -140,6 +157,21 @@ def strided(a):
     locked.setflags(write=False)
     backwards = np.flip(np.flip(a).copy())
     return gaps, backwards, np.asfortranarray(a), a.astype(a.dtype.newbyteorder()), locked
+
+
+class OutOfOrder(np.ndarray):
+    """As a view whose values do not lie in order: any change of its shape would be a copy."""
+
+    def reshape(self, *shape):
+        raise AssertionError(f"copied to give it the shape {shape}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_an_array_out_of_order_is_copied_once_to_put_it_in_order(case):
+    forward, (x, *parameters), dy = drawn(case, case.examples[2], np.float32, 1.0)
+    expected = results(case, forward, (x, *parameters), dy)
+    found = results(case, forward, (x.view(OutOfOrder), *parameters), dy.view(OutOfOrder))
+    assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize("case", CASES, ids=family.name_of)
@@ -215,7 +247,7 @@ def test_constant_slices_and_nan_do_what_they_do_in_the_readable_path(case, dtyp
 
 def uncompiled(shipped="", planted=""):
     """The kernels and what stands around them as plain Python, with an edit in it."""
-    texts = [Path(module.__file__).read_text(encoding="utf-8") for module in (kernels, core)]
+    texts = [inspect.getsource(module) for module in (kernels, core)]
     if shipped:
         assert sum(text.count(shipped) for text in texts) == 1, f"{shipped!r} stands there once"
         texts = [text.replace(shipped, planted) for text in texts]
@@ -255,7 +287,7 @@ def for_witnesses(case, around, floats):
         both = dy.dtype == cache.x.dtype == np.float64
         return (floats if both else plain)[1](dy, cache)
 
-    forward.__signature__ = verify.problem.inspect.signature(case.forward)
+    forward.__signature__ = inspect.signature(case.forward)
     return forward, backward
 
 
@@ -311,7 +343,7 @@ PLANTS = {
         "dbeta, dgamma = sums.sum(axis=0)", "dgamma, dbeta = sums.sum(axis=0)", LAYER,
     ),
     "dbeta averaged over the samples": ("sums.sum(axis=2)", "sums.mean(axis=2)", IMAGES),
-    "columns: one rstd too few": ("rstd * rstd * p / len(x)", "rstd * p / len(x)", BATCH),
+    "columns: one rstd too few": ("rstd * (rstd * p) / len(x)", "rstd * p / len(x)", BATCH),
     "columns: eps outside the root": (
         "(q - s * s + eps) ** -0.5", "((q - s * s) ** 0.5 + eps) ** -1", BATCH,
     ),
@@ -349,6 +381,18 @@ def test_bad_input_is_refused_as_in_the_readable_path(function, argument, value,
     with pytest.raises(ValueError) as raised:
         getattr(fused, function)(**good | {argument: value})
     assert all(piece in str(raised.value) for piece in [argument, *pieces])
+
+
+@pytest.mark.parametrize("case", CASES, ids=family.name_of)
+def test_a_cache_of_the_other_path_is_told_from_its_own(case):
+    forward, args, dy = drawn(case, case.examples[0], np.float64, 0.0)
+    own = readable(case)
+    plain = partial(own.forward, **getattr(forward, "keywords", {}))
+    for path, other in ((case.backward, plain), (own.backward, forward)):
+        cache = other(*args)[1]
+        name = f"{type(cache).__module__}.{type(cache).__name__}"
+        with pytest.raises(ValueError, match=f"but got a {name}; take both passes from one"):
+            path(dy, cache)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from collections import defaultdict
 import hygiene
 import nbformat
 import pytest
+from cases import FIXTURES
 from project import ROOT, run
 
-FIXTURES = ROOT / "tests" / "fixtures"
+pytestmark = pytest.mark.programs
+
 # What each half of the gate lets through. nbval runs a stripped cell, but compares nothing.
 # The normal run does not collect these notebooks; if it did, they would make it red.
 PASSES = {

@@ -14,6 +14,8 @@ import run_page
 from project import ROOT, environment
 from test_structure import others
 
+pytestmark = pytest.mark.programs
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAMES = {"scikit-learn": "sklearn"}  # a package that is imported under another name
 SNIPPETS = re.findall(
@@ -61,6 +63,18 @@ def test_there_the_witnesses_and_their_command_say_what_to_install(python, tmp_p
         assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
 
 
+def test_a_part_that_needs_more_is_imported_when_it_is_asked_for(python, tmp_path):
+    asked = "import normlib; print(normlib.__version__, hasattr(normlib, 'nothing')); "
+    done = run_there(python, "-c", asked + "normlib.verify", cwd=tmp_path)
+    assert done.stdout.split() == [PROJECT["version"], "False"]
+    assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
+
+
+def test_without_its_packages_the_command_says_so_in_one_line(python, tmp_path):
+    done = run_there(python, "-m", "normlib.verify", "--help", cwd=tmp_path)
+    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
+
+
 def test_the_wheel_holds_the_data_and_the_command_but_no_tests(python, tmp_path):
     listed = (
         "from importlib.metadata import files, requires\n"
@@ -68,6 +82,7 @@ def test_the_wheel_holds_the_data_and_the_command_but_no_tests(python, tmp_path)
     )
     held, _, needed = run_there(python, "-c", listed, cwd=tmp_path).stdout.partition("---")
     assert "normlib/verify/__main__.py" in held and "normlib/book.mplstyle" in held
+    assert "normlib/py.typed" in held  # what a type checker looks for
     assert "normlib/data/" in held and "tests/" not in held and "chapters/" not in held
     assert [line for line in needed.split("\n") if line and "extra" not in line] == ["numpy"]
 

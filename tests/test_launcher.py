@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import workers
@@ -17,6 +18,8 @@ from project import ROOT
 from normlib.distributed import WorkerError, launch
 from normlib.distributed import launcher as shipped
 from normlib.experiments import distributed_batch_norm as over
+
+pytestmark = pytest.mark.programs
 
 LIMIT = 5.0  # seconds of silence; in one call between two, a worker needs milliseconds
 SLACK = 60.0  # for the start of processes on a machine that has other things to do
@@ -41,9 +44,10 @@ STRUCK = {
 }
 WRONG = {
     workers.with_integers: r"rank 1 of 2 failed in batch_norm of \(4, 3\): ValueError: x and",
-    workers.with_other_channels: r"killed by SIGABRT.*\(4, 2\); rank 1 in batch_norm of \(4, 3",
+    workers.with_other_channels: r"killed by SIGABRT.*\(4, 2\); rank 1 .* batch_norm of \(4, 3",
     workers.exits: "rank 1 of 2 ended with exit code 3 and no result",
-    workers.brings_no_pickle: "rank 1 of 2 failed in the function: .*pickle",
+    workers.brings_no_pickle: "rank 1 of 2 failed in .*: expected a result that can be pickled",
+    workers.fails_after_a_call: r"rank 1 of 2 failed after batch_norm_backward of \(4, 3\): Run",
     workers.leaves_early: "rank 1 of 2 had ended while others waited for it",
 }
 
@@ -64,7 +68,7 @@ def test_a_lost_worker_ends_all_in_one_error_that_names_rank_and_call(ends, faul
     message, seconds = ends[fault, call]
     assert f"rank 1 of 3 {STRUCK[fault]} in {call} of (3, 3)" in message
     assert "nothing is returned" in message and seconds < LIMIT + SLACK
-    assert len(re.findall(r"rank \d in ", message)) == 3  # where each was
+    assert len(re.findall(r"rank \d (in|after) ", message)) == 3  # where each was
     assert ("out of memory, say" in message) == (fault == "fails")
 
 
@@ -86,7 +90,9 @@ def test_a_worker_killed_at_any_moment_is_named(tmp_path):
     thread.start()
     said, _ = error_of(workers.trains_for_ever, 2, str(tmp_path), limit=60)
     thread.join()
-    assert re.search(r"rank 1 of 2 was killed by SIGKILL in (batch_norm|the function)", said)
+    assert re.search(
+        r"rank 1 of 2 was killed by SIGKILL (in|after) (batch_norm|the function)", said
+    )
 
 
 def test_a_worker_alone_in_a_call_is_told_where_and_keeps_its_buffers(tmp_path):
@@ -119,6 +125,46 @@ def test_a_worker_that_has_not_begun_has_more_time():
 def test_a_launch_that_cannot_work_is_refused(function, processes, limit, message):
     with pytest.raises(ValueError, match=message):
         launch(function, processes, limit=limit)
+
+
+def test_a_signal_without_a_name_is_told_by_its_number():
+    named, nameless = (shipped.ending(SimpleNamespace(exitcode=-n)) for n in (9, 35))
+    assert (named, nameless) == ("was killed by SIGKILL", "was killed by signal 35")
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+import workers
+from normlib.distributed import launch
+def own(rank):
+    return rank
+launch({function}, 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "function", "message"),
+    [
+        (
+            "a file",
+            "own",
+            'every worker imports the script, so call launch under `if __name__ == "',
+        ),
+        ("stdin", "workers.rank_and_group", "expected a script in a file"),
+        ("-c", "own", "expected a function of a module that can be imported"),
+    ],
+)
+def test_a_script_that_workers_cannot_import_is_told_what_to_change(
+    tmp_path, given, function, message
+):
+    text = SCRIPT.format(path=[str(ROOT / "tests"), str(ROOT)], function=function)
+    (tmp_path / "script.py").write_text(text)
+    arguments = {"a file": ["script.py"], "stdin": ["-"], "-c": ["-c", text]}[given]
+    said = subprocess.run(
+        [sys.executable, *arguments], input=text, cwd=tmp_path, capture_output=True, text=True
+    ).stderr
+    assert re.search(f"^[^ ].*Error: .*{re.escape(message)}", said, re.M), said
 
 
 # Nobody is left.

@@ -1,6 +1,7 @@
 """The trials on layer norm see what they are about: the effect goes with what is compared."""
 
 import numpy as np
+import pytest
 from twins import twin
 
 from normlib.experiments import data, networks
@@ -18,6 +19,13 @@ def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch)
     monkeypatch.setattr(nets, "by_batch_norm", nets.by_layer_norm)
     found = nets.batch_size(SEED, steps=20)
     assert found["faster at 4"] == found["faster at 128"] == found["more sensitive"] == 0
+
+
+@pytest.mark.parametrize("losses", [(np.nan, 1.0, 2.0), (2.0, 1.0, np.nan), (1.0, np.nan, 2.0)])
+def test_a_rate_at_which_a_net_breaks_off_is_never_its_best(monkeypatch, losses):
+    monkeypatch.setattr(nets, "RATES", losses)
+    train = lambda digits, start, batches, rate: (rate, 0.5)  # noqa: E731
+    assert nets.at_its_best_rate(train, 4, SEED, 0, 1) == (1.0, 0.5)
 
 
 def test_what_any_network_ranges_over_is_taken_off(monkeypatch):

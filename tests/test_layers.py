@@ -1,5 +1,6 @@
 """Batch norm and its core: numbers by hand, torch's own layer, and the edges of floating point."""
 
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -54,6 +55,12 @@ def test_at_eps_zero_batch_norm_of_1_2_3_projects_to_1_minus2_1():
     root = np.sqrt(1.5)  # one over the root of 2/3
     assert_allclose(y[:, 0], [10 - 2 * root, 10, 10 + 2 * root], **TWO_ULPS)
     assert_allclose(batch_norm_backward(dy, cache)[0][:, 0], [root, -2 * root, root], rtol=4e-15)
+
+
+def test_an_array_without_channels_gives_arrays_without_channels():
+    x, none = np.ones((4, 0, 2)), np.ones(0)
+    for values in (batch_norm(x, none, none)[0], *update_running(none, none, x)):
+        assert values.size == 0
 
 
 def test_channels_do_not_mix_and_positions_count_as_samples():
@@ -242,7 +249,7 @@ def test_every_number_system_gives_the_same_values(shape, into, back):
             assert_allclose(back(ours), theirs, rtol=0, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", [float, int, np.float64, np.float32])
+@pytest.mark.parametrize("kind", [float, int, np.float64, np.float32, Fraction])
 @pytest.mark.parametrize("shape", [(5, 2), (3, 2, 2, 2)])
 def test_float32_stays_float32_whatever_type_eps_and_momentum_have(shape, kind):
     rng = np.random.default_rng(0)
@@ -258,6 +265,15 @@ def test_float32_stays_float32_whatever_type_eps_and_momentum_have(shape, kind):
         standardize_backward(dy, cache3), *update_running(mean, var, x, momentum=one),
     ]  # fmt: skip
     assert {a.dtype for a in results} == {np.dtype(np.float32)}
+
+
+def test_an_exact_eps_stays_exact_among_symbols_and_a_tensor_may_be_one():
+    third = sp.Rational(1, 3)
+    xhat, _ = standardize(np.array([[sp.Symbol("x")]]), axes=(0,), eps=third, center=False)
+    assert xhat[0, 0].has(third)
+    x, one, eps = torch.tensor([[0.0], [2.0]]), torch.ones(1), torch.tensor(9 / 16)
+    y, _ = batch_norm(x, one, 0 * one, eps=eps)  # the root of 1 + 9/16 is 5/4
+    assert_allclose(y.numpy(), [[-0.8], [0.8]], rtol=1e-6)
 
 
 # Nothing is written to.

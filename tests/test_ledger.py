@@ -90,9 +90,16 @@ def test_each_verdict_is_reached_from_its_measurements():
     assert verdict(positive, given=-1, planted=1) == FALSE
     assert verdict(positive, given=1, planted=-1, beyond=-2) == LIMIT
     assert verdict(positive, inside=np.float64(1), outside=np.float64(-1)) == CONDITIONS
-    assert verdict(positive, given=WIDE, planted=-1) == UNDECIDED
-    assert verdict(positive, given=Interval(1, 2, 3), planted=-1) == HOLDS
-    assert verdict(positive, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
+    assert verdict(above=0, given=WIDE, planted=-1) == UNDECIDED
+    assert verdict(above=0, given=Interval(1, 2, 3), planted=-1) == HOLDS
+    assert verdict(above=0, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
+    assert verdict(below=0, inside=Interval(-3, -2, -1), outside=1) == CONDITIONS
+
+
+@pytest.mark.parametrize("planted", [0, 1])
+def test_an_interval_around_all_that_the_claim_allows_decides_nothing(planted):
+    within = {"above": -0.5, "below": 0.5}
+    assert verdict(**within, given=Interval(-1, 0, 1), planted=planted) == UNDECIDED
 
 
 WIDE = Interval(-1, 0.5, 2)  # contains both answers
@@ -103,15 +110,17 @@ ALIKE = [
         {"given": value, "planted": value},
         {"given": value, "planted": value, "beyond": -value},
         {"inside": value, "outside": value},
-        {"given": WIDE, "planted": WIDE},
     )
 ]
 
 
 @pytest.mark.parametrize("measured", ALIKE, ids=str)
 def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothing(measured):
+    for judgement in ({"holds": positive}, {"above": 0}):
+        with pytest.raises(LedgerError, match="decides nothing"):
+            verdict(**judgement, **measured)
     with pytest.raises(LedgerError, match="decides nothing"):
-        verdict(positive, **measured)
+        verdict(above=0, given=WIDE, planted=WIDE)
 
 
 def test_a_judgement_that_ignores_what_was_measured_decides_nothing():
@@ -139,6 +148,9 @@ def test_answers_that_amount_to_no_verdict_are_told_one_by_one(measured, answers
         ({"given": np.bool_(True), "planted": 1}, "let the function judge"),
         ({"given": 1, "planted": -1, "beyond": False}, "let the function judge"),
         ({"given": np.ones(2), "planted": -np.ones(2)}, "expected True or False"),
+        ({"given": WIDE, "planted": -1}, "given: expected bounds for an interval, got a function"),
+        ({"given": 1, "planted": WIDE}, "planted: expected bounds for an interval"),
+        ({"given": 1, "planted": -1, "above": 0}, "expected one judgement"),
         ({"given": 1}, "choose one of these"),
         ({"given": 1, "outside": -1}, "choose one of these"),
         ({"given": 1, "beyond": -1}, "choose one of these"),
@@ -151,18 +163,37 @@ def test_a_call_that_measures_nothing_is_refused(measured, message):
         verdict(positive, **measured)
 
 
+@pytest.mark.parametrize(
+    ("bounds", "given", "message"),
+    [
+        ({}, 1, "expected one judgement"),
+        ({"above": 1, "below": 1}, 1, "expected one judgement"),
+        ({"above": float("nan")}, 1, "expected one judgement"),
+        ({"above": 0}, float("nan"), "given: expected a number or an interval"),
+        ({"above": 0}, Interval(2, 1, 0), "given: expected a number or an interval"),
+        ({"above": 0}, np.ones(2), "given: expected a number or an interval"),
+        ({"above": 0}, True, "let the function judge"),
+    ],
+)
+def test_bounds_that_leave_nothing_and_measurements_that_have_no_place_are_refused(
+    bounds, given, message
+):
+    with pytest.raises(ValueError, match=message):
+        verdict(**bounds, given=given, planted=-1)
+
+
 DECIDING = {
-    "000-0": {"given": 1, "planted": -1},
-    "000-1": {"inside": 1, "outside": -1},
-    "000-2": {"given": -1, "planted": 1},
-    "000-4": {"given": 1, "planted": -1, "beyond": -2},
-    "000-5": {"given": WIDE, "planted": -1},
+    "000-0": {"given": 1, "planted": -1, "holds": positive},
+    "000-1": {"inside": 1, "outside": -1, "holds": positive},
+    "000-2": {"given": -1, "planted": 1, "holds": positive},
+    "000-4": {"given": 1, "planted": -1, "beyond": -2, "holds": positive},
+    "000-5": {"given": WIDE, "planted": -1, "above": 0},
 }
 
 
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_that_agrees_with_the_register_is_shown_with_its_anchor(claims, name):
-    decision = decide(name, positive, **DECIDING[name])
+    decision = decide(name, **DECIDING[name])
     assert f'id="claim-{name}"' in decision._repr_html_()
     assert claims[name].verdict in repr(decision) and claims[name].remark in repr(decision)
 
@@ -173,15 +204,19 @@ def test_a_card_leads_back_to_the_ledger_from_whatever_folder_its_page_lies_in(p
     assert f'<a href="{href}ledger.html#000-01">' in decision.Decision(claim)._repr_html_()
 
 
-def test_a_judgement_answers_for_an_interval_only_if_it_says_the_same_of_both_ends():
-    within = Interval(-1.0, 0.5, 2.0)
-    for holds, said in (
-        (positive, None),
-        (lambda x: x < 1, None),
-        (lambda x: x < 3, True),
-        (lambda x: x > 3, False),
+def test_bounds_answer_for_an_interval_only_if_all_of_it_lies_on_one_side_of_each():
+    for above, below, said in (
+        (0, np.inf, None),
+        (-np.inf, 1, None),
+        (0, 1, None),
+        (-3, 0, None),
+        (-np.inf, 3, True),
+        (-3, 3, True),
+        (2, np.inf, False),
+        (-np.inf, -1, False),
+        (2, 3, False),
     ):
-        assert decision.answer(holds, "given", within) is said
+        assert decision.by_bounds(above, below, "given", WIDE) is said
 
 
 def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_there_is_one():
@@ -190,6 +225,8 @@ def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_the
     shown = decision.Decision(claim)._repr_html_()
     assert "Objection: Not so &lt; here." in shown and "Answer: Yes." in shown
     assert "<br>Only &lt; here." in shown
+    cut = decision.Decision(claim._replace(id="a<b", verdict="x<y"))._repr_html_()
+    assert 'id="claim-a&lt;b"' in cut and ">x&lt;y</strong>" in cut
     bare = decision.Decision(claim._replace(objection="", remark=""))._repr_html_()
     assert "second reader" not in bare and "<br>" not in bare
 
@@ -198,7 +235,7 @@ def test_a_decision_shows_its_remark_and_what_a_second_reader_objected_where_the
 def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
     (one, first), (other, second), *rest = DECIDING[name].items()
     with pytest.raises(LedgerError, match="correct the entry, or the judgement"):
-        decide(name, positive, **{one: second, other: first}, **dict(rest))
+        decide(name, **{one: second, other: first}, **dict(rest))
 
 
 @pytest.mark.parametrize("name", DECIDING)
@@ -206,7 +243,7 @@ def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
 def test_a_verdict_is_not_reached_by_the_measurements_of_another(claims, name, other):
     if name != other:
         with pytest.raises(LedgerError, match=re.escape(repr(claims[name].verdict))):
-            decide(name, positive, **DECIDING[other])
+            decide(name, **DECIDING[other])
 
 
 def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):

@@ -15,6 +15,8 @@ import sympy as sp
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from project import ROOT, run
 
+pytestmark = pytest.mark.programs
+
 A, B, MU, GAMMA, VAR = sp.symbols(r"a b mu gamma \sigma^{2}", positive=True)
 i, j, k, m = sp.symbols("i j k m", integer=True, positive=True)
 X, D, XHAT = (sp.IndexedBase(name) for name in ("x", "dy", r"\hat{x}"))

@@ -5,7 +5,6 @@ import sys
 import nbformat
 import page_budget as budget
 import pytest
-import site_checks
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from project import ROOT, TOC, run
 
@@ -108,25 +107,3 @@ def test_the_width_that_ruff_enforces_is_that_of_the_column(tmp_path):
             planted = tmp_path / "planted.py"
             planted.write_text(f"a = {'1' * (width - 4)}\n")
             assert run(sys.executable, "-m", "ruff", "check", *config, planted).returncode == code
-
-
-TALL = f"""<article><h1>Title</h1><div style="height: {5 * budget.HEIGHT}px">Claims</div>
-<h2>Derivation</h2><details><summary>Folded</summary><div style="height: 9000px"></div></details>
-<figure><div class="explorer" style="height: 9000px"></div></figure>
-<div style="height: {10 * budget.HEIGHT}px">and so on</div></article>"""
-
-
-def test_a_browser_measures_a_long_page_and_a_late_derivation():
-    from playwright.sync_api import sync_playwright
-
-    path = site_checks.browser_path()
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=list(site_checks.QUIET))
-        window = chromium.new_page(viewport={"width": budget.WIDTH, "height": 844})
-        window.set_content(TALL)
-        found = window.evaluate(budget.MEASURE)
-        assert window.locator(".explorer").is_visible()
-        chromium.close()
-    assert 15 < found["screens"] < 15.5 and 5 < found["before"] < 5.5
-    assert 5 < found["explorer"] < 5.5
-    assert len(list(budget.problems("p", found))) == len(found) == 3

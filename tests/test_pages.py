@@ -1,5 +1,6 @@
 """What the pages that are not notebooks say, held against the notebooks."""
 
+import json
 import re
 
 import nbformat
@@ -43,6 +44,13 @@ def test_every_dependency_is_explained_in_the_readme():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.split("## Dependencies", 1)[1]
     assert len(names) > 10 and not [name for name in names if name not in table]
+
+
+def test_the_kernels_were_measured_with_the_pinned_versions():
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    found = json.loads((ROOT / "normlib/data/kernels.json").read_text(encoding="utf-8"))["versions"]
+    assert found == {n: re.search(rf"^{n}==(\S+)", pins, re.M)[1] for n in found}
+    assert found.keys() == {"numpy", "numba", "torch"}
 
 
 def cited():

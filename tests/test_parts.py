@@ -14,6 +14,8 @@ from project import ROOT, run
 
 import conftest
 
+pytestmark = pytest.mark.programs
+
 FILES = [f"tests/test_{name}.py" for name in "abcdefg"]
 SECONDS = dict(zip(FILES, (1, 5, 5, 10, 20, 30, 40), strict=True))  # the last is the longest
 
@@ -79,12 +81,6 @@ def test_a_part_that_is_none_ends_a_run_in_one_line():
         conftest.pytest_configure(SimpleNamespace(option=SimpleNamespace(part="5/4")))
 
 
-def test_make_hands_the_part_on():
-    for part in (["PART=2/4"], []):
-        said = run("make", "-n", "-o", ".venv/ready", "test", *part).stdout
-        assert ("--part 2/4" in said) == bool(part) and "pytest" in said
-
-
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A small project with one page, and with the machinery of this one."""
@@ -124,7 +120,7 @@ def test_a_run_of_one_cell_writes_no_record_of_its_page(verified):
 
 def test_the_records_of_several_machines_make_one_report_of_everything(verified):
     found = records.latest(verified)
-    assert len(records.read(verified)) == len(found) == 6
+    assert len(records.read(verified)) == len(found) == 7
     assert verification.verdict([*found.values()]) == (verification.GOOD, "good")
 
 
@@ -134,7 +130,7 @@ def test_the_seconds_of_the_last_records_are_stored_unless_one_is_missing(
     parts.main(verified)
     assert "2 parts: " in capsys.readouterr().out
     stored = json.loads((verified / parts.SECONDS).read_text())
-    assert len(stored) == 4 and stored["chapters/claims/topic.ipynb"] > 0
+    assert len(stored) == 5 and stored["chapters/claims/topic.ipynb"] > 0
     with pytest.raises(SystemExit, match="expected a record of every page"):
         parts.main(small.build(tmp_path))
 

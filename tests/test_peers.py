@@ -8,13 +8,12 @@ import numpy as np
 import peers
 import pytest
 import torch
-from project import ROOT, run
 from twins import twin
 
 from normlib.experiments import frameworks
 from normlib.experiments.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
 
-STORED = json.loads((ROOT / "normlib" / "data" / "peers.json").read_text(encoding="utf-8"))
+STORED = json.loads(peers.TARGET.read_text(encoding="utf-8"))
 NAMES = ("PyTorch", "Keras", *frameworks.FLAX, "ONNX", "normlib")
 
 
@@ -181,8 +180,3 @@ def test_packages_that_are_not_to_be_had_end_in_one_line(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="pip said: ERROR: no matching distribution; check the"):
         peers.make(tmp_path / "home", peers.PINS)
     assert not (tmp_path / "home" / "ready").exists()
-
-
-def test_make_asks_the_frameworks():
-    said = run("make", "-n", "-o", ".venv/ready", "peers").stdout
-    assert said.strip().endswith("tools/peers.py")

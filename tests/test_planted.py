@@ -2,16 +2,17 @@
 
 import importlib
 import shutil
+import textwrap
 import tomllib
 from functools import partial
 
 import numpy as np
 import pytest
-from cases import batch_norm_args, inference_args
-from project import ROOT
+from cases import FIXTURES, batch_norm_args, inference_args
 
-from normlib import batch_norm, batch_norm_backward, evidence, verify
+from normlib import batch_norm, batch_norm_backward, evidence, layers, verify
 from normlib.evidence import CASES
+from normlib.verify.pair import as_tuple
 from normlib.verify.planted import (
     Edit,
     Plant,
@@ -22,10 +23,8 @@ from normlib.verify.planted import (
     planted_errors,
     planted_in,
 )
-from normlib.verify.problem import as_tuple
 from normlib.verify.run import WITNESSES
 
-FIXTURES = ROOT / "tests" / "fixtures"
 PAIR = batch_norm, batch_norm_backward
 PLANTS = evidence.batch_norm.plants
 ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
@@ -145,6 +144,58 @@ def test_layout_and_the_order_of_factors_do_not_move_a_plant(shipped, same):
     assert not np.array_equal(values(*one), values(*PAIR))
 
 
+# Functions of one name, in two modules, are two functions.
+
+MODULES = {  # y = 2x
+    "planted_a": """
+        EPS = 2.0
+        def scale(x):
+            return EPS * x
+        def forward(x):
+            return scale(x), None
+    """,
+    "planted_b": """
+        from planted_a import scale as twice
+        EPS = 1.0
+        def scale(x):
+            return EPS * 1 * x
+        def backward(dy, cache):
+            return scale(twice(dy))
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def in_two_modules(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("modules")
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        a, b = map(importlib.import_module, MODULES)
+    return a.forward, b.backward
+
+
+def both(forward, backward) -> tuple[float, float]:
+    """How many times x is y, and how many times dy is dx."""
+    return forward(np.ones(1))[0].item(), backward(np.ones(1), None).item()
+
+
+def test_functions_and_constants_of_one_name_in_two_modules_stay_apart(in_two_modules):
+    nothing = plant("nothing", "forward", "scale(x)", "scale(x) + 0")
+    assert both(*planted_in(*in_two_modules, nothing)) == both(*in_two_modules) == (2, 2)
+    options = {"plants": (nothing,), "rng": np.random.default_rng(0)}
+    table = falsify(*in_two_modules, (np.arange(3.0),), **options)
+    assert "nothing" in table.without_effect
+
+
+def test_a_planted_error_reaches_the_module_that_imports_the_function(in_two_modules):
+    tripled = plant("tripled", "scale", "EPS * x", "3 * x")
+    assert both(*planted_in(*in_two_modules, tripled)) == (3, 3)
+    with pytest.raises(PlantingError, match="it stands there 2 times"):
+        planted_in(*in_two_modules, plant("which?", "scale", "EPS", "3"))
+
+
 # Twenty rewrites of shipped lines that change no result.
 REWRITES = tomllib.loads((FIXTURES / "rewrites.toml").read_text(encoding="utf-8"))["rewrite"]
 
@@ -152,7 +203,7 @@ REWRITES = tomllib.loads((FIXTURES / "rewrites.toml").read_text(encoding="utf-8"
 def rewritten(folder, number, module, shipped, same):
     """A copy of the layers, importable by a name of its own, with one line rewritten."""
     name = f"rewritten_{number}"
-    shutil.copytree(ROOT / "normlib" / "layers", folder / name)
+    shutil.copytree(layers.__path__[0], folder / name)
     for path in (folder / name).glob("*.py"):
         text = path.read_text(encoding="utf-8").replace("normlib.layers", name)
         if path.stem == module:

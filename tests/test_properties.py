@@ -25,7 +25,8 @@ import normlib
 from normlib import evidence
 from normlib.evidence import CASES
 from normlib.evidence.case import Case
-from normlib.verify.problem import as_tuple, data, keyword_only
+from normlib.verify.pair import as_tuple
+from normlib.verify.signature import data, keyword_only
 
 settings.register_profile(
     "book", max_examples=50, deadline=None, database=None, derandomize="CI" in os.environ

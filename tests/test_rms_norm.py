@@ -53,3 +53,14 @@ def test_factors_of_inputs_and_weights_act_on_the_gradients_as_the_laws_say():
         assert np.abs(of_weights * other[0] - dw).max() < 1e-12
         assert np.abs(other[1] - dgamma).max() < 1e-12
     assert np.abs(rms_norm.weight_gradients(*task, of_inputs=0.1, eps=0.1)[0] - dw).max() > 0.01
+
+
+def test_a_shift_keeps_the_output_only_of_equal_features_whose_sign_it_keeps():
+    def changes(x, shift):
+        outputs = [layer(v[None], np.ones(len(v)), eps=0.0)[0] for v in (x, x + shift)]
+        return np.abs(outputs[1] - outputs[0]).max()
+
+    equal = np.full(4, 3.0)
+    assert max(changes(equal, shift) for shift in (-2.0, 5.0)) < 1e-15
+    assert changes(equal, -4.0) == 2  # from 1 to -1
+    assert changes(np.array([3.0, 3, 3, 4]), 5.0) > 0.01

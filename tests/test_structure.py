@@ -76,6 +76,35 @@ def test_an_arrow_that_points_the_wrong_way_is_seen(part, source):
     assert forbidden(part, source)
 
 
+# What an editor and a type checker see, who run nothing.
+
+
+def listed(source):
+    """The names in a literal __all__, and those that a module imports by name."""
+    body = ast.parse(source).body
+    (public,) = (
+        ast.literal_eval(node.value)
+        for node in body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
+    )
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    return set(public), {alias.name for node in imports for alias in node.names}
+
+
+@pytest.mark.parametrize("package", ["normlib", "normlib/layers", "normlib/verify"])
+def test_a_package_imports_and_lists_its_public_names_one_by_one(package):
+    public, named = listed((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+    assert public and public <= named
+    assert (ROOT / "normlib" / "py.typed").exists()  # without it a checker takes all for Any
+
+
+@pytest.mark.parametrize("package", ["normlib", "normlib/layers"])
+def test_every_public_name_of_a_layers_module_is_listed_by_the_packages(package):
+    texts = (path.read_text(encoding="utf-8") for path in modules("layers"))
+    every = set().union(*(listed(text)[0] for text in texts if "\n__all__ = " in text))
+    assert listed((ROOT / package / "__init__.py").read_text(encoding="utf-8"))[0] == every
+
+
 def test_another_dependency_of_the_layers_is_seen():
     assert others("import math\nimport numpy as np\nfrom scipy import special") == {
         "numpy",
