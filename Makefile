@@ -83,7 +83,7 @@ lock:  ## renew requirements.lock: what requirements.txt brings along today
 
 # The stamp is written last, so a half-made environment never counts as ready: it is made anew.
 # A ready one is brought up to date in place when a pin changes.
-$(READY): requirements.txt requirements.lock pyproject.toml
+$(READY): requirements.txt requirements.lock pyproject.toml normbook/pyproject.toml
 	@found=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); \
 	case "$$found" in 3.1[1-9]|3.[2-9][0-9]) ;; *) echo "make: expected Python 3.11 or newer as \
 	'$(PYTHON)', found $${found:-none}; install one or name one: make PYTHON=python3.12 ..." >&2; \

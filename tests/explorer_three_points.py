@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from normbook.studies.smoothing_optima import row_dot
 from normlib import batch_norm, batch_norm_backward
-from normlib.experiments.smoothing_optima import row_dot
 
 FUNCTION = "found"
 STEPS, RATE = 300, 0.2

@@ -5,8 +5,8 @@ import numpy as np
 import torch
 from project import NOTEBOOKS
 
+from normbook.studies import ics, landscape, scale_invariance
 from normlib import batch_norm, batch_norm_inference
-from normlib.experiments import ics, landscape, scale_invariance
 
 FUNCTION = "ray"
 

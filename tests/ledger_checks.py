@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hygiene import code, texts
 from project import ROOT, run
 
-from normlib.claims import OPEN, Claim
+from normbook.claims import OPEN, Claim
 
 MEASURED = ("given", "planted", "beyond", "inside", "outside")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from normbook.studies import all_layers
 from normlib import layers
-from normlib.experiments import all_layers
 
 SHARED = {
     "Batch norm": ("N", "H", "W"),

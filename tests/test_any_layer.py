@@ -17,13 +17,13 @@ from cases import batch_norm_args
 from project import run
 
 import normlib
+from normbook.studies import own_layer
 from normlib import batch_norm, batch_norm_backward, evidence, verify
-from normlib.experiments import own_layer
 from normlib.layers import guard
 from normlib.verify import __main__ as command
 from normlib.verify import autograd, layouts, numeric, symbolic
 
-MODULE = "normlib.experiments.own_layer"
+MODULE = "normbook.studies.own_layer"
 SHAPES = ((6, 4), (4,))
 PAIR = own_layer.rms_norm, own_layer.rms_norm_backward
 REASONS = {"complex step": "not analytic", "autograd": "no torch tensors", "exact": "no symbols"}

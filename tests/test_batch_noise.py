@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from twins import twin
 
-from normlib.experiments import batch_noise, data, networks, training
+from normbook.lab import data, networks, training
+from normbook.studies import batch_noise
 from normlib.layers import batch_norm, batch_norm_backward
 
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from normlib.experiments import batch_norm as shared
-from normlib.experiments import data, networks
+from normbook.lab import data, networks
+from normbook.studies import batch_norm as shared
 
 rng = np.random.default_rng
 

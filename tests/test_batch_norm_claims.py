@@ -5,8 +5,8 @@ import torch
 from torch.nn import BatchNorm1d, Dropout, ReLU, Tanh
 from twins import twin
 
-from normlib.experiments import batch_norm_claims as trials
-from normlib.experiments import data, networks, training
+from normbook.lab import data, networks, training
+from normbook.studies import batch_norm_claims as trials
 
 RNG = np.random.default_rng(5)
 DIGITS = data.digits(np.random.default_rng(0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normlib.experiments import batch_norm_in_use as use
+from normbook.studies import batch_norm_in_use as use
 
 
 @pytest.fixture(scope="module", params=[11, 12])

@@ -10,10 +10,10 @@ import page_budget
 import pytest
 import sympy as sp
 
-import normlib.book
+import normlib
+from normbook.show import Source, StepError, Steps, Table, edges, equation, graph, mean
+from normbook.studies import landscape as smooth
 from normlib import evidence
-from normlib.book import Source, StepError, Steps, Table, edges, equation, graph, mean
-from normlib.experiments import landscape as smooth
 from normlib.verify.derivations import (
     K,
     N,
@@ -53,7 +53,7 @@ def test_what_is_shown_says_where_it_takes_its_names_from_but_for_those_it_shows
     shown = Source(smooth.Ray, smooth.ray).text
     head, _, code = shown.partition("\n\n")
     assert code.startswith("class Ray(")
-    assert "import numpy as np" in head and "from normlib.experiments import deep" in head
+    assert "import numpy as np" in head and "from normbook.lab import deep" in head
     assert "import change" in head and not re.search(r"\b[rR]ay\b", head.replace(".landscape", ""))
     assert all(len(line) <= page_budget.COLUMN for line in head.splitlines())
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from normbook.studies import own_layer
 from normlib import (
     batch_norm,
     batch_norm_backward,
@@ -19,7 +20,6 @@ from normlib import (
     layer_norm_backward,
     verify,
 )
-from normlib.experiments import own_layer
 from normlib.verify import __main__ as command
 from normlib.verify.problem import Problem
 from normlib.verify.small import smaller
@@ -550,12 +550,12 @@ def test_a_large_layer_is_announced():
 
 
 def test_the_usage_that_the_command_prints_is_a_call_that_works(capsys):
-    pair = ["normlib.experiments.own_layer:rms_norm", ":rms_norm_backward"]
+    pair = ["normbook.studies.own_layer:rms_norm", ":rms_norm_backward"]
     with pytest.raises(SystemExit):
         command.main(["--help"])
     usage = capsys.readouterr().out.partition("\n\n")[0]
     assert usage.index("--shapes") < usage.index("forward")
-    reference = ["--reference", "normlib.experiments.own_layer:reference"]
+    reference = ["--reference", "normbook.studies.own_layer:reference"]
     for words in (
         ["--shapes", "6x4", "4", *pair],
         [*pair, "--shapes", "6x4", "4", *reference],

@@ -8,7 +8,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import cifar, landscape, networks
+from normbook.lab import networks
+from normbook.studies import cifar, landscape
 
 RECORD = 3073
 FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from project import NOTEBOOKS, ROOT, run
 from sphinx import addnodes
 
-from normlib.claims import FALSE, HOLDS, Said, addresses, register
+from normbook.claims import FALSE, HOLDS, Said, addresses, register
 
 pytestmark = pytest.mark.programs
 
@@ -75,8 +75,8 @@ def built(tmp_path_factory):
         "report.md": "# Report\n\n```{verification-report}\n```\n",
         "glossary.md": "",
         "references.bib": "",
-        "normlib/claims/register/000.toml": REGISTER,
-        "normlib/claims/cards.txt": CARDS,
+        "normbook/claims/register/000.toml": REGISTER,
+        "normbook/claims/cards.txt": CARDS,
     }
     for name, content in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)

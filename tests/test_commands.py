@@ -279,7 +279,7 @@ def small(parent):
     (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
     (tree / "glossary.md").write_text("")
     for part in ("layers", "claims"):
-        shutil.copytree(ROOT / "normlib" / part, tree / "normlib" / part)
+        shutil.copytree(ROOT / part, tree / part)
     (tree / "references.bib").write_text("")
     (tree / "intro.md").write_text("# A page\n\n{ref}`no-such-label`\n")
     (tree / "sound.md").write_text("# Sound\n")

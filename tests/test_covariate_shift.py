@@ -5,7 +5,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import covariate_shift, data, networks, training
+from normbook.lab import data, networks, training
+from normbook.studies import covariate_shift
 from normlib.layers import batch_norm, batch_norm_backward
 
 DIGITS = data.digits(np.random.default_rng(0))

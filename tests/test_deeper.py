@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from normlib.experiments import data, deeper
+from normbook.lab import data
+from normbook.studies import deeper
 
 DIGITS = data.digits(np.random.default_rng(0))
 

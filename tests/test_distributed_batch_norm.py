@@ -12,11 +12,11 @@ import workers
 from project import ROOT
 from twins import twin
 
+from normbook.lab import data, training
+from normbook.studies import distributed_batch_norm as over
 from normlib import distributed, evidence, layers, verify
 from normlib.distributed import batch, launch
 from normlib.evidence import distributed as parts
-from normlib.experiments import data, training
-from normlib.experiments import distributed_batch_norm as over
 
 pytestmark = pytest.mark.programs
 
@@ -223,7 +223,7 @@ def test_a_negative_eps_and_a_foreign_cache_are_refused():
 
 
 def test_docstrings_have_all_their_parts():
-    from normlib.book import entry
+    from normbook.show import entry
 
     for function in (distributed.batch_norm, distributed.batch_norm_backward):
         said = entry(function)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import normlib
-from normlib.book import entry
+from normbook.show import entry
 
 RNG = np.random.default_rng(0)
 X, DY = RNG.standard_normal((2, 6, 4, 3)) + 0.5

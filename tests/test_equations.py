@@ -10,9 +10,9 @@ import sympy as sp
 from project import CHAPTERS, ROOT
 from test_book import faults
 
-import normlib.book
-from normlib.book import Steps, equation
-from normlib.book.steps import evaluated, same
+import normbook.show
+from normbook.show import Steps, equation
+from normbook.show.steps import evaluated, same
 
 pytestmark = pytest.mark.programs
 
@@ -47,7 +47,7 @@ def displayed(request, monkeypatch):
         return equation(left, derived, *right, short=short)
 
     monkeypatch.setattr(Steps, "checked", recorded)
-    monkeypatch.setattr(normlib.book, "equation", recorded_equation)
+    monkeypatch.setattr(normbook.show, "equation", recorded_equation)
     last = max(number for number, cell in enumerate(cells) if DISPLAYS.search(cell))
     monkeypatch.chdir(ROOT / "chapters")  # where a page finds its data
     scope = {}

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import torch
 
-from normlib.experiments import evaluation_gap as evaluation
+from normbook.studies import evaluation_gap as evaluation
 
 TRAIN, TEST = evaluation.digits()
 

@@ -1,6 +1,5 @@
 """What all experiments share: the digits, the training loop, and the networks that it trains."""
 
-import ast
 import json
 import re
 from functools import cache
@@ -12,14 +11,13 @@ from project import CHAPTERS, ROOT
 from sklearn.datasets import load_digits
 from twins import twin
 
-from normlib import experiments
-from normlib.experiments import data, deep, networks, training
+from normbook.lab import data, deep, networks, training
 from normlib.layers import batch_norm, batch_norm_backward, layer_norm, layer_norm_backward
 
 SEEDS = (0, 1, 2)
 RATE = 0.5
-GENERAL = {"cifar", "data", "deep", "networks", "training", "trials"}  # cifar serves a command
-FROZEN = {"deeper", "stacks"}  # a trial of a claims page keeps the name of its module
+# A trial of a claims page keeps the name of its module; cifar serves a command.
+FROZEN = {"cifar", "deeper", "stacks"}
 PAIRS = {
     "batch norm": (batch_norm, batch_norm_backward),
     "layer norm": (layer_norm, layer_norm_backward),
@@ -30,37 +28,15 @@ PAIRS = {
 # Modules.
 
 
-def modules():
-    """The names of all modules of experiments."""
-    (folder,) = experiments.__path__
-    return {path.stem for path in ROOT.joinpath(folder).glob("[!_]*.py")}
-
-
-def imported(text):
-    """The modules of experiments that a test file imports."""
-    found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
-    return {
-        name.name for node in found for name in node.names if node.module == experiments.__name__
-    }
-
-
 def strays(names):
-    """Those that are neither general nor named after a page, or after the claims of one."""
+    """The studies that are neither named after a page nor after the claims of one."""
     pages = {path.stem.replace("-", "_") for path in CHAPTERS}
-    return names - GENERAL - FROZEN - pages - {f"{page}_claims" for page in pages}
+    return names - FROZEN - pages - {f"{page}_claims" for page in pages}
 
 
-def test_a_module_is_general_or_named_after_its_chapter():
-    assert not strays(modules())
-    assert strays({"parts", "data", "landscape"}) == {"parts"}
-
-
-def test_every_module_is_imported_by_a_test():
-    texts = [path.read_text(encoding="utf-8") for path in ROOT.glob("tests/test_*.py")]
-    tested = set().union(*map(imported, texts))
-    assert modules() <= tested
-    assert imported("from normlib.experiments import data, deep as d") == {"data", "deep"}
-    assert not imported("from normlib import experiments")
+def test_a_study_is_named_after_its_chapter():
+    assert not strays({path.stem for path in ROOT.glob("normbook/studies/[!_]*.py")})
+    assert strays({"parts", "landscape"}) == {"parts"}
 
 
 HAND_WRITTEN = re.compile(r"- \w*rate\w* \*|\.step\(\)|\.backward\(\)")

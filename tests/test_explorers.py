@@ -18,7 +18,7 @@ pytestmark = pytest.mark.programs
 
 SAYS = {name: importlib.import_module(f"explorer_{name.replace('-', '_')}") for name in NAMES}
 ERRORS = [(name, error) for name in NAMES for error in SAYS[name].PLANTED]
-PEERS = ROOT / "normlib" / "data" / "peers.json"
+PEERS = ROOT / "normbook" / "data" / "peers.json"
 WIDE, PHONE = 1280, 360
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from normlib.experiments import fisher_information as info
+from normbook.studies import fisher_information as info
 
 THETA = info.start(0)
 

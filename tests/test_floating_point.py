@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from normlib.experiments import floating_point as fp
+from normbook.studies import floating_point as fp
 
 X = np.random.default_rng(0).standard_normal((50, 3))
 FAR = (X + 1000).astype(np.float32)

@@ -80,7 +80,8 @@ def test_the_search_has_names_and_definitions_and_no_mere_mentions():
 def published(tmp_path_factory):
     """A first page and a page of claims, built with the project's own settings and addresses."""
     root = tmp_path_factory.mktemp("published")
-    for name in ("tools", "normlib", "_static", "_templates", "references.bib", "glossary.md"):
+    folders = ("tools", "normlib", "normbook", "_static", "_templates")
+    for name in (*folders, "references.bib", "glossary.md"):
         (root / name).symlink_to(ROOT / name)
     (root / PAGE).parent.mkdir(parents=True)
     shutil.copy(ROOT / f"{PAGE}.ipynb", root / f"{PAGE}.ipynb")
@@ -108,7 +109,8 @@ def test_where_addresses_are_configured_pages_say_them(published):
     assert f"mybinder.org/v2/gh/someone/norm/main?urlpath=lab/tree/{PAGE}.ipynb" in page
     assert page.count("dispute this verdict") == page.count('<div class="decision"') > 5
     assert f'href="{CODE}/issues/new?title=Dispute%20of%20claim%20' in page
-    assert f"normlib[book] @ {SITE}/{run_page.wheel_name()}" in page
+    library, own = (f"{SITE}/{name}" for name in run_page.wheel_names())
+    assert f"pip install {library} {own}" in page
 
 
 def test_where_the_address_is_configured_there_is_a_list_of_the_pages(published):
@@ -132,18 +134,21 @@ def test_without_an_address_nothing_leads_to_a_repository():
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """An empty folder with a notebook and the wheel, after the first two lines of the page.
+    """An empty folder with a notebook and the wheels, after the first two lines of the page.
 
     What pip would fetch is there already, linked from this environment; it may fetch nothing.
     """
     folder = tmp_path_factory.mktemp("elsewhere")
-    wheel = run_page.build_wheel(folder)
-    first, second, _ = run_page.lines("ledger.ipynb", wheel.name)
+    wheels = [wheel.name for wheel in run_page.build_wheels(folder)]
+    first, second, _ = run_page.lines("ledger.ipynb", wheels)
     assert run("bash", "-c", first, cwd=folder).returncode == 0
     places = (Path(sys.prefix), folder / "book")
     here, there = (next(p.glob("lib/python*/site-packages")) for p in places)
     for path in here.iterdir():
-        if "normlib" not in path.name and not (there / path.name).exists():
+        if (
+            not path.name.startswith(("normlib", "normbook", "__editable__"))
+            and not (there / path.name).exists()
+        ):
             (there / path.name).symlink_to(path)
     result = run("bash", "-c", second, cwd=folder, PIP_NO_INDEX="1")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -151,7 +156,8 @@ def elsewhere(tmp_path_factory):
 
 
 RUN = (
-    "import sys, nbformat, nbclient, normlib; assert 'elsewhere' in normlib.__file__\n"
+    "import sys, nbformat, nbclient, normbook, normlib\n"
+    "assert 'elsewhere' in normlib.__file__ and 'elsewhere' in normbook.__file__\n"
     "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4)).execute()"
 )
 
@@ -159,7 +165,7 @@ RUN = (
 def test_a_notebook_alone_in_a_folder_runs_by_the_lines_of_its_page(elsewhere):
     notebook = "frameworks.ipynb"  # it reads what is kept in the package
     shutil.copy(ROOT / "chapters" / notebook, elsewhere)
-    *_, last = run_page.lines(notebook, "any.whl")
+    *_, last = run_page.lines(notebook, ["any.whl"])
     command = shlex.split(last)
     assert command[1:] == ["-m", "jupyterlab", notebook]
     opened = run(command[0], "-m", "jupyterlab", "--version", cwd=elsewhere)

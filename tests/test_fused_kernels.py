@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from normbook.studies import fused_kernels as fk
 from normlib import fused
-from normlib.experiments import fused_kernels as fk
 
 STORED = json.loads(kernel_bench.TARGET.read_text(encoding="utf-8"))
 

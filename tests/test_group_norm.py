@@ -3,7 +3,7 @@
 import numpy as np
 from twins import twin
 
-from normlib.experiments import group_norm as shared
+from normbook.studies import group_norm as shared
 from normlib.layers import instance_norm, instance_norm_backward, standardize
 
 X = np.random.default_rng(0).standard_normal((3, 4, 5, 5))

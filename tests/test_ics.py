@@ -5,8 +5,9 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import deep, ics, networks, training
-from normlib.experiments.covariate_shift import mean_only
+from normbook.lab import deep, networks, training
+from normbook.studies import ics
+from normbook.studies.covariate_shift import mean_only
 from normlib.layers import batch_norm
 
 RATE, X, Y = 0.05, 1.5, 0.4

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from normlib.experiments import in_practice
+from normbook.studies import in_practice
 
 
 @pytest.mark.parametrize(

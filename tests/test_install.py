@@ -27,7 +27,7 @@ SNIPPETS = re.findall(
 def python(tmp_path_factory):
     """The Python of an empty environment, in which the wheel is installed and NumPy is found."""
     folder = tmp_path_factory.mktemp("install")
-    wheel = run_page.build_wheel(folder)
+    wheel, _ = run_page.build_wheels(folder)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "empty"], check=True)
     own = next((folder / "empty").glob("*/python"), folder / "empty" / "Scripts" / "python.exe")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", own]
@@ -75,15 +75,16 @@ def test_without_its_packages_the_command_says_so_in_one_line(python, tmp_path):
     assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
 
 
-def test_the_wheel_holds_the_data_and_the_command_but_no_tests(python, tmp_path):
+def test_the_wheel_holds_the_library_and_nothing_of_the_book(python, tmp_path):
     listed = (
         "from importlib.metadata import files, requires\n"
         "print(*files('normlib'), sep='\\n'); print('---', *requires('normlib'), sep='\\n')"
     )
     held, _, needed = run_there(python, "-c", listed, cwd=tmp_path).stdout.partition("---")
-    assert "normlib/verify/__main__.py" in held and "normlib/book.mplstyle" in held
+    assert "normlib/verify/__main__.py" in held
     assert "normlib/py.typed" in held  # what a type checker looks for
-    assert "normlib/data/" in held and "tests/" not in held and "chapters/" not in held
+    assert all(name.startswith("normlib") for name in held.split())
+    assert not [word for word in ("data/", "claims/", "studies/") if word in held]
     assert [line for line in needed.split("\n") if line and "extra" not in line] == ["numpy"]
 
 
@@ -114,7 +115,6 @@ def imported_by(*parts):
         ("verify", ["layers", "verify", "evidence"]),
         ("distributed", ["layers", "distributed"]),
         ("fused", ["layers", "fused"]),
-        ("book", ["layers", "verify", "evidence", "claims", "experiments", "book"]),
     ],
 )
 def test_an_extra_brings_what_its_parts_import(extra, parts):
@@ -122,5 +122,15 @@ def test_an_extra_brings_what_its_parts_import(extra, parts):
 
 
 def test_a_package_that_no_extra_brings_is_seen():
-    assert not imported_by("verify") <= brought() and not imported_by("book") <= brought("verify")
-    assert "jupyterlab" in brought("book")  # the lines under every title start it
+    assert not imported_by("verify") <= brought()
+    assert not imported_by("fused") <= brought("verify")
+
+
+def test_what_the_book_needs_beside_the_library_is_what_its_package_brings():
+    text = (ROOT / "normbook" / "pyproject.toml").read_text(encoding="utf-8")
+    (library, *needs) = tomllib.loads(text)["project"]["dependencies"]
+    paths = (ROOT / "normbook").rglob("*.py")
+    used = set().union(*(others(path.read_text(encoding="utf-8")) for path in paths))
+    assert library == "normlib[verify,fused]"
+    assert used <= {NAMES.get(n, n) for n in needs} | brought("verify") | brought("fused")
+    assert "jupyterlab" in needs  # the lines of every page start it

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import normlib
-from normlib.experiments import invariances
-from normlib.experiments.invariances import CHANGES, LAYERS, NO, YES, answers, gaps, proof
+from normbook.studies import invariances
+from normbook.studies.invariances import CHANGES, LAYERS, NO, YES, answers, gaps, proof
 from normlib.verify.planted import plant, planted_in
 
 TABLE = {  # as printed by Ba et al. (2016) and Zhang and Sennrich (2019), and four rows of ours

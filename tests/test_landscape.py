@@ -6,7 +6,8 @@ import torch
 from matplotlib.figure import Figure
 from twins import twin
 
-from normlib.experiments import data, deep, landscape, training
+from normbook.lab import data, deep, training
+from normbook.studies import landscape
 from normlib.layers import batch_norm
 
 SEEDS = (0, 1, 2)

@@ -15,9 +15,9 @@ import pytest
 import workers
 from project import ROOT
 
+from normbook.studies import distributed_batch_norm as over
 from normlib.distributed import WorkerError, launch
 from normlib.distributed import launcher as shipped
-from normlib.experiments import distributed_batch_norm as over
 
 pytestmark = pytest.mark.programs
 

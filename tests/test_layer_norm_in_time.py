@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional
 from twins import twin
 
-from normlib.experiments import data, deep, networks
-from normlib.experiments import layer_norm_in_time as recurrent
+from normbook.lab import data, deep, networks
+from normbook.studies import layer_norm_in_time as recurrent
 from normlib.layers import layer_norm, layer_norm_backward
 
 RNG = np.random.default_rng(0)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from twins import twin
 
-from normlib.experiments import data, networks
-from normlib.experiments import layer_norm as nets
-from normlib.experiments import layer_norm_in_time as recurrent
+from normbook.lab import data, networks
+from normbook.studies import layer_norm as nets
+from normbook.studies import layer_norm_in_time as recurrent
 from normlib.layers import layer_norm, layer_norm_backward
 
 DIGITS = data.digits(np.random.default_rng(0))

@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from twins import twin
 
-from normlib.experiments import data, deep, landscape, learning_rates, networks
+from normbook.lab import data, deep, networks
+from normbook.studies import landscape, learning_rates
 
 DIGITS = data.digits(np.random.default_rng(0))
 NORM = landscape.NORMS["batch norm"]

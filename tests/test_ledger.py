@@ -12,8 +12,8 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from project import NOTEBOOKS as PATHS
 from project import ROOT
 
-from normlib import claims as ledger
-from normlib.claims import (
+from normbook import claims as ledger
+from normbook.claims import (
     CONDITIONS,
     EXPERIMENT,
     FALSE,
@@ -39,7 +39,7 @@ from normlib.claims import (
 
 NOTEBOOKS = {name: nbformat.read(path, as_version=4) for name, path in PATHS.items()}
 DOCUMENTS = [key for key in ledger.register().sources if key.isdigit()]
-FOLDER = ROOT / "normlib" / "claims"
+FOLDER = ROOT / "normbook" / "claims"
 
 
 def positive(x):
@@ -249,7 +249,7 @@ def test_a_verdict_is_not_reached_by_the_measurements_of_another(claims, name, o
 def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):
     with pytest.raises(LedgerError, match="expected 'not checkable here', as in the register"):
         decide("000-3", positive, given=1, planted=-1)
-    with pytest.raises(ValueError, match=r"got '000-9'; add the claim to a file of normlib/claims"):
+    with pytest.raises(ValueError, match="got '000-9'; add the claim to a file of"):
         decide("000-9", positive, given=1, planted=-1)
 
 
@@ -305,7 +305,7 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
     ],
 )
 def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text, message):
-    with pytest.raises(ValueError, match=r"normlib/claims/register/\w+\.toml.*" + message):
+    with pytest.raises(ValueError, match=r"normbook/claims/register/\w+\.toml.*" + message):
         ledger.read({"000": text})
 
 
@@ -353,7 +353,7 @@ def test_an_experiment_names_its_setup_and_its_trial():
         ("", "add setup, trial"),
         ('\nsetup = "0a1b2c3"', "add trial"),
         (RUN.replace("0a1b2c3", "later"), "setup = a commit"),
-        (RUN.replace("noise.HEAVY", "heavy noise"), "name a Trial of normlib/experiments"),
+        (RUN.replace("noise.HEAVY", "heavy noise"), "name a Trial of normbook/studies"),
     ],
 )
 def test_an_experiment_without_setup_or_trial_is_refused(run, message):

@@ -123,7 +123,7 @@ def book(tmp_path_factory):
     parts = ("_config.yml", "_static", "_templates", "tools", *run_page.PARTS)
     for name in parts:
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
-    shutil.copytree(ROOT / "normlib" / "claims", tree / "normlib" / "claims")
+    shutil.copytree(ROOT / "normbook" / "claims", tree / "normbook" / "claims")
     cells = [
         new_markdown_cell("# Outputs"),
         shown(**{"text/latex": r"$\displaystyle \hat{x}_{k}$"}),

@@ -3,7 +3,7 @@
 import numpy as np
 from twins import twin
 
-from normlib.experiments import neighbours, rms_norm, spectral_norm
+from normbook.studies import neighbours, rms_norm, spectral_norm
 from normlib.layers import standardize, standardize_backward
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import data, deep, networks, training
-from normlib.experiments import noisy_batch_norm as noise
+from normbook.lab import data, deep, networks, training
+from normbook.studies import noisy_batch_norm as noise
 from normlib.layers import batch_norm, batch_norm_backward
 
 DIGITS = data.digits(np.random.default_rng(0))

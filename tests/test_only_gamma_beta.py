@@ -5,8 +5,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import data, networks, training
-from normlib.experiments import only_gamma_beta as parts
+from normbook.lab import data, networks, training
+from normbook.studies import only_gamma_beta as parts
 from normlib.layers import batch_norm
 
 DIGITS = data.digits(np.random.default_rng(0))

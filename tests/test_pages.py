@@ -7,7 +7,7 @@ import nbformat
 from index_words import glossary
 from project import CHAPTERS, NOTEBOOKS, ROOT
 
-from normlib.claims import register
+from normbook.claims import register
 
 
 def printed():
@@ -48,7 +48,9 @@ def test_every_dependency_is_explained_in_the_readme():
 
 def test_the_kernels_were_measured_with_the_pinned_versions():
     pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "normlib/data/kernels.json").read_text(encoding="utf-8"))["versions"]
+    found = json.loads((ROOT / "normbook/data/kernels.json").read_text(encoding="utf-8"))[
+        "versions"
+    ]
     assert found == {n: re.search(rf"^{n}==(\S+)", pins, re.M)[1] for n in found}
     assert found.keys() == {"numpy", "numba", "torch"}
 

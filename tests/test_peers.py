@@ -10,8 +10,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import frameworks
-from normlib.experiments.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
+from normbook.studies import frameworks
+from normbook.studies.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
 
 STORED = json.loads(peers.TARGET.read_text(encoding="utf-8"))
 NAMES = ("PyTorch", "Keras", *frameworks.FLAX, "ONNX", "normlib")

@@ -6,8 +6,8 @@ import torch
 from torch.nn import functional
 from twins import twin
 
-from normlib.experiments import data
-from normlib.experiments import pre_and_post_norm as transformer
+from normbook.lab import data
+from normbook.studies import pre_and_post_norm as transformer
 
 RNG = np.random.default_rng(0)
 DIGITS = data.digits(np.random.default_rng(0))

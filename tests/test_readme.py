@@ -28,7 +28,7 @@ class Few:
 sys.meta_path.insert(0, Few())
 exec({snippet!r})
 """
-NUMPY, WITNESSES = {"numpy", "normlib"}, {"numpy", "normlib", "torch", "sympy"}
+NUMPY, WITNESSES = {"numpy", "normlib"}, {"numpy", "normlib", "normbook", "torch", "sympy"}
 KERNELS = {"numpy", "normlib", "numba", "llvmlite"}
 # what torch and SymPy import themselves
 BROUGHT = {"mpmath", "typing_extensions", "torchgen", "functorch", "filelock", "jinja2", "networkx"}
@@ -56,8 +56,8 @@ def test_without_a_package_the_witnesses_say_in_one_line_what_to_install(missing
 
 
 def test_without_matplotlib_the_pages_helpers_say_what_to_install():
-    last = result("import normlib.book", WITNESSES | BROUGHT).stderr.splitlines()[-1]
-    assert "expected matplotlib" in last and "pip install 'normlib[book]'" in last
+    last = result("import normbook.show", WITNESSES | BROUGHT).stderr.splitlines()[-1]
+    assert "expected matplotlib" in last and "pip install matplotlib" in last
 
 
 def test_the_kernels_run_with_numba():

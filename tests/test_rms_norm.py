@@ -4,7 +4,8 @@ import numpy as np
 import torch
 from twins import twin
 
-from normlib.experiments import networks, rms_norm
+from normbook.lab import networks
+from normbook.studies import rms_norm
 from normlib.layers import layer_norm, layer_norm_backward
 from normlib.layers import rms_norm as layer
 from normlib.layers import rms_norm_backward as layer_backward

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from normlib.experiments import scale_invariance as scale
+from normbook.studies import scale_invariance as scale
 
 DIGITS, NET = scale.start(0)
 SLOPE = partial(scale.slope, DIGITS, NET)

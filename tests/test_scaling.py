@@ -3,7 +3,8 @@
 import numpy as np
 from twins import twin
 
-from normlib.experiments import data, scaling
+from normbook.lab import data
+from normbook.studies import scaling
 
 DIGITS = data.digits(np.random.default_rng(0))
 POOL = np.vstack([DIGITS.x_train, DIGITS.x_test])

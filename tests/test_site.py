@@ -20,7 +20,7 @@ import verification
 from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make, run
 from site_checks import DESK, PHONE, SMALL_PHONE
 
-from normlib.claims import FALSE, HOLDS, addresses, register
+from normbook.claims import FALSE, HOLDS, addresses, register
 from normlib.verify.run import WITNESSES
 
 pytestmark = pytest.mark.programs
@@ -615,7 +615,7 @@ def test_every_notebook_says_how_to_run_it_and_what_it_names_is_there(folder):
         offered = f"chapters/{name}" not in run_page.OF_THE_WHOLE
         assert ('class="run-page"' in text) == offered, name
         assert not offered or f"_sources/chapters/{name}.ipynb" in text, name
-    assert (folder / run_page.wheel_name()).is_file()
+    assert all((folder / name).is_file() for name in run_page.wheel_names())
     assert (folder / "_sources" / "chapters" / "batch-norm.ipynb").is_file()
 
 

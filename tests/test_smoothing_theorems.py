@@ -3,9 +3,9 @@
 import numpy as np
 from twins import twin
 
-from normlib.experiments import networks
-from normlib.experiments import smoothing_optima as optima
-from normlib.experiments import smoothing_theorems as theorems
+from normbook.lab import networks
+from normbook.studies import smoothing_optima as optima
+from normbook.studies import smoothing_theorems as theorems
 from normlib.layers import batch_norm, batch_norm_backward
 
 CASES = theorems.draw(np.random.default_rng(0), cases=20)

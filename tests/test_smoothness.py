@@ -5,7 +5,8 @@ import pytest
 import torch
 from twins import twin
 
-from normlib.experiments import data, landscape, networks, smoothness
+from normbook.lab import data, networks
+from normbook.studies import landscape, smoothness
 
 SPLIT = data.digits(np.random.default_rng(0))
 

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from twins import twin
 
-from normlib.experiments import data
-from normlib.experiments import spectral_norm as gan
+from normbook.lab import data
+from normbook.studies import spectral_norm as gan
 
 RNG = np.random.default_rng(0)
 DIGITS = data.digits(np.random.default_rng(0))

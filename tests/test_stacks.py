@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from normlib.experiments import data, stacks
+from normbook.lab import data
+from normbook.studies import stacks
 
 X = data.digits(np.random.default_rng(0)).x_train[:16]
 

@@ -6,7 +6,7 @@ import pytest
 import store
 from project import ROOT
 
-FILES = sorted(ROOT.glob("normlib/data/*.json"))
+FILES = sorted(ROOT.glob("normbook/data/*.json"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

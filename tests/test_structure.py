@@ -5,7 +5,8 @@ import ast
 import pytest
 from project import ROOT
 
-# What each part may import of the library itself; everything may import what stands to its right.
+# What each part may import of the two houses.
+LIBRARY = {"evidence", "verify", "distributed", "fused", "layers", "html"}
 MAY_IMPORT = {
     "layers": {"layers"},
     "fused": {"fused", "layers"},
@@ -13,9 +14,11 @@ MAY_IMPORT = {
     "distributed": {"distributed", "layers"},
     "evidence": {"evidence", "verify", "distributed", "layers"},
     "claims": {"claims", "html"},
-    "book": {"book", "evidence", "verify", "fused", "layers", "html"},
-    "experiments": {"experiments", "evidence", "verify", "distributed", "fused", "layers"},
+    "show": {"show"} | LIBRARY,
+    "lab": {"lab"} | LIBRARY,
+    "studies": {"studies", "lab"} | LIBRARY,
 }
+HOUSES = ("normlib", "normbook")
 NUMPY_ALONE = {"numpy"}  # beside the standard library, for the layers
 
 
@@ -29,15 +32,15 @@ def imported(source):
 
 
 def forbidden(part, source):
-    """What a module of this part imports of the library, and must not."""
-    own = (name.split(".") for name in imported(source) if name.startswith("normlib"))
+    """What a module of this part imports of the two houses, and must not."""
+    own = (name.split(".") for name in imported(source) if name.startswith(HOUSES))
     # `from normlib import batch_norm` reaches the layers
     parts = {p[1] if len(p) > 1 and p[1] in {*MAY_IMPORT, "html"} else "layers" for p in own}
     return parts - MAY_IMPORT[part]
 
 
 def modules(part):
-    return sorted((ROOT / "normlib" / part).rglob("*.py"))
+    return sorted(path for house in HOUSES for path in (ROOT / house / part).rglob("*.py"))
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
@@ -52,7 +55,7 @@ def others(source):
     """What a module imports beside the standard library and this one."""
     from sys import stdlib_module_names
 
-    return {name.split(".")[0] for name in imported(source)} - stdlib_module_names - {"normlib"}
+    return {name.split(".")[0] for name in imported(source)} - stdlib_module_names - {*HOUSES}
 
 
 def test_the_layers_need_numpy_alone():
@@ -68,8 +71,9 @@ def test_the_layers_need_numpy_alone():
         ("verify", "def late():\n    from normlib import evidence"),
         ("layers", "import normlib.verify"),
         ("layers", "from normlib.distributed import launch"),
-        ("evidence", "from normlib.experiments import data"),
-        ("claims", "from normlib.book import Source"),
+        ("evidence", "from normbook.lab import data"),
+        ("claims", "from normbook.show import Source"),
+        ("lab", "from normbook.studies import ics"),
     ],
 )
 def test_an_arrow_that_points_the_wrong_way_is_seen(part, source):

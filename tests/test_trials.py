@@ -12,27 +12,27 @@ import pytest
 import trials as tool
 from project import CHAPTERS, ROOT, run
 
-from normlib import experiments
-from normlib.claims import EXPERIMENT, Interval, interval, register
-from normlib.experiments import training, trials
-from normlib.experiments.trials import Trial
+from normbook import studies
+from normbook.claims import EXPERIMENT, Interval, interval, register
+from normbook.lab import training, trials
+from normbook.lab.trials import Trial
 
 EXPERIMENTS = {c.id: c for c in register().claims.values() if c.evidence == EXPERIMENT and c.trial}
 FIRST_SEED = 1000
 
 
 def every_trial():
-    """All trials of the library by name, whether an entry names them or a page shows them only."""
-    for found in pkgutil.iter_modules(experiments.__path__):
-        module = importlib.import_module(f"{experiments.__name__}.{found.name}")
+    """All trials of the book by name, whether an entry names them or a page shows them only."""
+    for found in pkgutil.iter_modules(studies.__path__):
+        module = importlib.import_module(f"{studies.__name__}.{found.name}")
         for name, value in vars(module).items():
             if isinstance(value, Trial):
                 yield f"{found.name}.{name}", value
 
 
 TRIALS = dict(every_trial())
-MODULES = {name: f"normlib/experiments/{name.partition('.')[0]}.py" for name in TRIALS}
-FILES = {name: f"normlib/data/trials/{name}.json" for name in TRIALS}
+MODULES = {name: f"normbook/studies/{name.partition('.')[0]}.py" for name in TRIALS}
+FILES = {name: f"normbook/data/trials/{name}.json" for name in TRIALS}
 
 
 def test_an_interval_holds_the_mean_of_normal_effects_in_95_of_100_draws():
@@ -146,8 +146,10 @@ def settled(source, name):
 
 
 def at_commit(commit, path):
-    found = run("git", "show", f"{commit}:{path}")
-    return found.stdout if found.returncode == 0 else None
+    """What a file held then, where it lies now or where it lay until it moved."""
+    once = path.replace("normbook/studies", "normlib/experiments").replace("normbook", "normlib")
+    tried = (run("git", "show", f"{commit}:{place}") for place in (path, once))
+    return next((found.stdout for found in tried if found.returncode == 0), None)
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

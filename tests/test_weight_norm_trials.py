@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from twins import twin
 
-from normlib.experiments import data, networks
-from normlib.experiments import weight_norm as trials
+from normbook.lab import data, networks
+from normbook.studies import weight_norm as trials
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import torch.distributed as dist
 from torch import nn
 from twins import twin
 
+from normbook.studies import distributed_batch_norm as over
 from normlib import distributed
 from normlib.distributed import batch
-from normlib.experiments import distributed_batch_norm as over
 
 
 def rank_and_group(rank):

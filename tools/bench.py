@@ -1,5 +1,5 @@
 """What checking and computing cost: ratios measured in one run, on one thread; then the kernels of
-normlib.fused, on one thread and on two, whose table normlib/data/kernels.json is written anew.
+normlib.fused, on one thread and on two, whose table normbook/data/kernels.json is written anew.
 
 Absolute times differ between machines, and from minute to minute; a ratio of two medians that
 were measured in turns is what can be compared.

@@ -22,7 +22,7 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import cifar, landscape
+from normbook.studies import cifar, landscape
 
 TARGET = Path(__file__).resolve().parents[1] / "_build" / "cifar"
 LOOKS = {"without": ("C1", "--"), "batch norm": ("C0", "-")}
@@ -61,7 +61,7 @@ def summary(run: cifar.Run) -> dict:
 
 
 def draw(runs: dict[str, cifar.Run], out: Path) -> None:
-    plt.style.use("normlib.book")
+    plt.style.use("normbook.page")
     for what in landscape.PICTURES:
         figure, ax = plt.subplots()
         for name, run in runs.items():

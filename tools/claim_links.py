@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 
 def files(root: Path) -> list[Path]:
-    return sorted((root / "normlib" / "claims" / "register").glob("*.toml"))
+    return sorted((root / "normbook" / "claims" / "register").glob("*.toml"))
 
 
 @cache
@@ -40,7 +40,7 @@ def claims(root: Path) -> dict[str, dict]:
 @cache
 def cards(root: Path) -> list[tuple[str, str]]:
     """Every page that ever showed the card of a claim, with the claim's id."""
-    lines = (root / "normlib" / "claims" / "cards.txt").read_text(encoding="utf-8").splitlines()
+    lines = (root / "normbook" / "claims" / "cards.txt").read_text(encoding="utf-8").splitlines()
     found = (line.partition(f".html#{CLAIM}") for line in lines if line and line[0] != "#")
     return [(f"chapters/{page}", name) for page, _, name in found]
 

@@ -1,5 +1,5 @@
 """Measure the exchanges of batch norm over processes, and how long all workers take to end when one
-is lost, and write normlib/data/distributed_batch_norm.json: python tools/distributed.py. About two
+is lost, and write normbook/data/distributed_batch_norm.json: python tools/distributed.py. About two
 minutes, best on an idle machine.
 """
 
@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import store
 
+from normbook.lab import data
+from normbook.studies import distributed_batch_norm as over
 from normlib.distributed import WorkerError, launch
-from normlib.experiments import data
-from normlib.experiments import distributed_batch_norm as over
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "distributed_batch_norm.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "distributed_batch_norm.json"
 PROCESSES, NUMBERS, REPEATS = (2, 4), (1, 512, 4096, 32768, 262144), 60
 LIMIT, STEPS = 5.0, 60
 

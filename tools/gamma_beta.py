@@ -1,4 +1,4 @@
-"""Train the nets of chapters/only-gamma-beta.ipynb and write normlib/data/gamma_beta.json:
+"""Train the nets of chapters/only-gamma-beta.ipynb and write normbook/data/gamma_beta.json:
 python tools/gamma_beta.py. About a minute on one core; delete the file to start afresh.
 
 Three parts at three depths, and five more at four layers, each with five seeds. Of each net the
@@ -16,10 +16,10 @@ import numpy as np
 import store
 from tqdm import tqdm
 
-from normlib.experiments import data
-from normlib.experiments import only_gamma_beta as parts
+from normbook.lab import data
+from normbook.studies import only_gamma_beta as parts
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "gamma_beta.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "gamma_beta.json"
 DEPTHS, SEEDS = (2, 4, 8), (0, 1, 2, 3, 4)
 
 

@@ -1,4 +1,4 @@
-"""Train the small GANs of chapters/spectral-norm-gan.ipynb and write normlib/data/gan_digits.json:
+"""Train the small GANs of chapters/spectral-norm-gan.ipynb and write normbook/data/gan_digits.json:
 python tools/gan_digits.py. Six to ten minutes on one core; delete the file to start afresh.
 
 Three critics (without spectral norm, and with the bounds 1 and 8), three learning rates, five
@@ -17,10 +17,10 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data
-from normlib.experiments import spectral_norm as gan
+from normbook.lab import data
+from normbook.studies import spectral_norm as gan
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "gan_digits.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "gan_digits.json"
 BOUNDS, RATES, SEEDS = (None, 1.0, 8.0), (0.001, 0.003, 0.01), (1, 2, 3, 4, 5)
 CHECKPOINTS = (0, 100, 500, 1000, 2000)
 

@@ -1,4 +1,4 @@
-"""Train the nets of chapters/batch-noise.ipynb and write normlib/data/ghost_batches.json:
+"""Train the nets of chapters/batch-noise.ipynb and write normbook/data/ghost_batches.json:
 python tools/ghost_batches.py. About two minutes on one core; delete the file to start afresh.
 
 Six arms, two learning rates, 24 seeds. Of each net the accuracy and the loss on digits not
@@ -15,9 +15,9 @@ from pathlib import Path
 import store
 from tqdm import tqdm
 
-from normlib.experiments import batch_noise
+from normbook.studies import batch_noise
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "ghost_batches.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "ghost_batches.json"
 RATES, SEEDS = (0.1, 0.5), range(100, 124)
 
 

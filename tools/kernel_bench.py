@@ -5,7 +5,7 @@ rounds' ratios with its quartiles: a machine that slows down for a moment slows 
 A call includes its checks and the allocation of its results, on both sides. The copy is
 x.copy(), by one thread. All rows are measured twice: as it is, where large results lie in memory
 that Linux hands out anew, and in a process that keeps what was freed for the next result.
-Called by `make bench`; writes normlib/data/kernels.json.
+Called by `make bench`; writes normbook/data/kernels.json.
 """
 
 import json
@@ -29,7 +29,7 @@ from torch.nn import functional
 import normlib
 from normlib import fused
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "kernels.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "kernels.json"
 ROUNDS, THREADS, GROUPS, PARTS = 5, (1, 2), 32, 64
 REST = 0.01  # seconds
 SHAPES = ((16384, 1024), (4096, 4096), (65536, 256), (32, 64, 56, 56))

@@ -1,4 +1,4 @@
-"""Run the heavier part of chapters/landscape.ipynb and write normlib/data/landscape.json:
+"""Run the heavier part of chapters/landscape.ipynb and write normbook/data/landscape.json:
 python tools/landscape.py. About four minutes on one core; delete the file to start afresh.
 
 First, six ReLU layers on the digits: four norms, five learning rates, five seeds, 300 steps. Then
@@ -18,9 +18,10 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data, landscape
+from normbook.lab import data
+from normbook.studies import landscape
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "landscape.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "landscape.json"
 RATES, SEEDS = (0.03, 0.1, 0.3, 1.0, 2.0), (0, 1, 2, 3, 4)
 RATE, FACTORS, STEPS, EVERY = 1e-6, (0.01, 0.1, 1.0, 5.0, 30.0), 3000, 100
 

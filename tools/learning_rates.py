@@ -1,4 +1,4 @@
-"""Train the nets of chapters/learning-rates.ipynb and write normlib/data/learning_rates.json:
+"""Train the nets of chapters/learning-rates.ipynb and write normbook/data/learning_rates.json:
 python tools/learning_rates.py. About four minutes on one core; delete the file to start afresh.
 
 Six ReLU layers on the digits for 100 steps: three norms, seven learning rates, seven sizes of the
@@ -17,9 +17,10 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data, landscape, learning_rates
+from normbook.lab import data
+from normbook.studies import landscape, learning_rates
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "learning_rates.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "learning_rates.json"
 SEEDS = (0, 1, 2)
 
 

@@ -3,7 +3,7 @@ make mutants. Some minutes the first time for its environment, then a second for
 
 All mutants of the layers are tried, and of the other parts a sample that a fixed seed draws. What
 is inside a message is left out. A mutant that no test notices must stand in tools/mutants.toml with
-the reason why it computes the same. The totals go to normlib/data/mutants.json.
+the reason why it computes the same. The totals go to normbook/data/mutants.json.
 
 One pytest collects the tests in a copy of the project and forks for each mutant. The child writes
 the mutant into the copy, where `inspect.getsource` finds it, from which errors are planted; gives
@@ -40,7 +40,7 @@ import store
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "mutants.txt", ROOT / "_build" / "mutants"
-LISTED, TARGET = ROOT / "tools" / "mutants.toml", ROOT / "normlib" / "data" / "mutants.json"
+LISTED, TARGET = ROOT / "tools" / "mutants.toml", ROOT / "normbook" / "data" / "mutants.json"
 LEFT_OUT = ("_build", ".git", ".venv", ".hypothesis", "__pycache__", ".ipynb_checkpoints")
 
 SEED, DRAWN = 15, 200

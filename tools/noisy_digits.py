@@ -1,4 +1,4 @@
-"""Train the networks of chapters/noisy-batch-norm.ipynb and write normlib/data/noisy_digits.json:
+"""Train the networks of chapters/noisy-batch-norm.ipynb and write normbook/data/noisy_digits.json:
 python tools/noisy_digits.py. Two to four minutes on one core; delete the file to start afresh.
 
 ReLU nets of 5 and 12 hidden layers, plain and with batch norm, with and without noise, five
@@ -17,9 +17,10 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments import data, noisy_batch_norm
+from normbook.lab import data
+from normbook.studies import noisy_batch_norm
 
-TARGET = Path(__file__).resolve().parents[1] / "normlib" / "data" / "noisy_digits.json"
+TARGET = Path(__file__).resolve().parents[1] / "normbook" / "data" / "noisy_digits.json"
 LAYERS, RATES, SEEDS, STEPS = (5, 12), (0.01, 0.03, 0.1, 0.3, 1.0), (0, 1, 2), 200
 
 

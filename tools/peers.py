@@ -1,9 +1,9 @@
-"""Ask PyTorch, Keras, Flax and ONNX for their conventions, and write normlib/data/peers.json:
+"""Ask PyTorch, Keras, Flax and ONNX for their conventions, and write normbook/data/peers.json:
 make peers. Some minutes and 2 GB the first time, two minutes later.
 
 They live in an environment of their own, _build/peers, made from tools/peers.txt when it is not
 there or a pin has changed; the book's own environment does not have them. Every answer comes from a
-run: normlib/experiments/frameworks.py asks, tools/peers_run.py shows it the frameworks.
+run: normbook/studies/frameworks.py asks, tools/peers_run.py shows it the frameworks.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS, HOME = ROOT / "tools" / "peers.txt", ROOT / "_build" / "peers"
-TARGET = ROOT / "normlib" / "data" / "peers.json"
+TARGET = ROOT / "normbook" / "data" / "peers.json"
 
 
 def is_ready(home: Path, pins: Path) -> bool:

@@ -29,10 +29,10 @@ import store
 from flax import linen, nnx
 from onnx.reference import ReferenceEvaluator
 
+from normbook.studies import frameworks
+from normbook.studies.frameworks import ALONG, LAYERS, NORMLIB, PYTORCH, Framework, Made
 from normlib.evidence import CASES
 from normlib.evidence.case import Case
-from normlib.experiments import frameworks
-from normlib.experiments.frameworks import ALONG, LAYERS, NORMLIB, PYTORCH, Framework, Made
 
 PINS = Path(__file__).with_name("peers.txt")
 LONG = {

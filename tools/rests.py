@@ -16,7 +16,7 @@ from pathlib import Path
 
 Tree = dict[str, bytes]
 
-FOLDERS = ("chapters", "normlib", "tests", "tools", "_static", "_templates", ".github")
+FOLDERS = ("chapters", "normlib", "normbook", "tests", "tools", "_static", "_templates", ".github")
 LOCK = "requirements.lock"
 CASES = "tests/test_report.py"  # examines every layer, by this test:
 CASE_TEST = f"{CASES}::test_every_layer_passes_every_witness_and_every_planted_error_is_caught"
@@ -65,7 +65,7 @@ def starts_programs(tree: Tree, unit: str) -> bool:
 def of(tree: Tree, unit: str) -> dict[str, str]:
     """All that a unit rests on, by name, each with its digest."""
     own = file_of(unit)
-    paths = {own: {own}, LOCK: {LOCK}, "normlib": {*matching(tree, "normlib/*")}}
+    paths = {own: {own}, LOCK: {LOCK}, "the library": {*matching(tree, "norm*/*")}}
     if own.endswith(".py"):
         paths[own] |= {f"tests/{name.decode()}.py" for name in TEST_FILE.findall(tree[own])}
         tests = matching(tree, "tests/test_*.py")

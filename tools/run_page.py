@@ -1,4 +1,4 @@
-"""How to run a page, from the page itself: its notebook, the library as a wheel, and three lines.
+"""How to run a page, from the page itself: its notebook, the code as two wheels, and three lines.
 Ways to the repository appear where its address is configured. A Sphinx extension.
 
 The addresses are settings of _config.yml: repository_url, html_baseurl.
@@ -15,7 +15,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("pyproject.toml", "README.md", "LICENSE")  # what a wheel is made from, with the package
+HOUSES = ("normlib", "normbook")  # the library, and what the book uses beside it
+PARTS = ("pyproject.toml", "README.md", "LICENSE")  # what the library's wheel is made from, with it
 # These pages are about all the others, whose notebooks they read.
 OF_THE_WHOLE = {"chapters/ledger"}
 GITHUB = "https://github.com/"
@@ -27,29 +28,31 @@ def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def wheel_name() -> str:
-    return f"{project()['name']}-{project()['version']}-py3-none-any.whl"
+def wheel_names() -> list[str]:
+    return [f"{house}-{project()['version']}-py3-none-any.whl" for house in HOUSES]
 
 
-def build_wheel(folder: Path) -> Path:
-    """The library with its data, for pip, from a copy: building leaves files behind."""
+def build_wheels(folder: Path) -> list[Path]:
+    """Both houses for pip, from a copy: building leaves files behind."""
     with tempfile.TemporaryDirectory() as copy:
-        shutil.copytree(ROOT / "normlib", Path(copy, "normlib"))
+        for house in HOUSES:
+            shutil.copytree(ROOT / house, Path(copy, house))
         for name in PARTS:
             shutil.copy(ROOT / name, copy)
         pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"]
-        asked = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), copy]
+        asked = [*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
         # The same bytes from the same files: no time of day in them.
-        subprocess.run(asked, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": "315532800"})
-    return folder / wheel_name()
+        bytewise = os.environ | {"SOURCE_DATE_EPOCH": "315532800"}
+        subprocess.run([*asked, copy, f"{copy}/normbook"], check=True, env=bytewise)
+    return [folder / name for name in wheel_names()]
 
 
-def lines(notebook: str, wheel: str) -> list[str]:
-    """The commands, in a folder that holds the notebook. wheel: its file there, or its address."""
-    asked = f"normlib[book] @ {wheel}" if "://" in wheel else f"./{wheel}[book]"
+def lines(notebook: str, wheels: list[str]) -> list[str]:
+    """The commands, in a folder that holds the notebook. wheels: files there, or addresses."""
+    asked = " ".join(wheel if "://" in wheel else f"./{wheel}" for wheel in wheels)
     return [
         "python3 -m venv book",
-        f'book/bin/python -m pip install "{asked}"',
+        f"book/bin/python -m pip install {asked}",
         f"book/bin/python -m jupyterlab {notebook}",
     ]
 
@@ -85,22 +88,22 @@ def run_page(app, page, template, context, doctree) -> None:
     )
     if source.endswith(".ipynb") and page not in OF_THE_WHOLE:
         base = app.config.html_baseurl.rstrip("/")
-        wheel = f"{base}/{wheel_name()}" if base else wheel_name()
+        wheels = [f"{base}/{name}" if base else name for name in wheel_names()]
         context["run"] = {
             "python": project()["requires-python"].removeprefix(">="),
             "notebook": context["pathto"](f"_sources/{source}", 1),
-            "wheel": "" if base else context["pathto"](wheel_name(), 1),
-            "lines": lines(Path(source).name, wheel),
+            "wheels": [] if base else [context["pathto"](name, 1) for name in wheel_names()],
+            "lines": lines(Path(source).name, wheels),
         }
     context["body"] = disputable(context.get("body", ""), repository)
 
 
-def add_wheel(app, exception) -> None:
+def add_wheels(app, exception) -> None:
     if not exception and app.builder.name == "html":
-        build_wheel(Path(app.outdir))
+        build_wheels(Path(app.outdir))
 
 
 def setup(app) -> dict:
     app.connect("html-page-context", run_page)
-    app.connect("build-finished", add_wheel)
+    app.connect("build-finished", add_wheels)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

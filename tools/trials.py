@@ -1,7 +1,7 @@
 """Run the trials that decide claims: python tools/trials.py covariate_shift.SHAPE …
 
-Each is a `Trial` in a module of normlib/experiments. What it measured is written to
-normlib/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
+Each is a `Trial` in a module of normbook/studies. What it measured is written to
+normbook/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
 The file also holds the beginning of the first seed: the measures on which two instruction sets
 agree when every training ends after a few steps. If one of the first three seeds ends elsewhere
 under the other set, all are run under it too.
@@ -24,7 +24,7 @@ import store
 import torch
 from tqdm import tqdm
 
-from normlib.experiments.trials import AGREE, FOLDER, Trial, digest
+from normbook.lab.trials import AGREE, FOLDER, Trial, digest
 
 OTHER = "SSE"  # the instruction set that is farthest from any processor of today
 PARTED = 0.01  # of the spread over the seeds
@@ -37,9 +37,9 @@ sys.stdout.write(json.dumps(getattr(trials, sys.argv[1])(*json.loads(sys.argv[2]
 def named(name: str) -> Trial:
     module, _, attribute = name.partition(".")
     try:
-        return getattr(importlib.import_module(f"normlib.experiments.{module}"), attribute)
+        return getattr(importlib.import_module(f"normbook.studies.{module}"), attribute)
     except (ImportError, AttributeError) as error:
-        said = f"expected MODULE.TRIAL of normlib/experiments, got {name!r}; {error}"
+        said = f"expected MODULE.TRIAL of normbook/studies, got {name!r}; {error}"
         raise SystemExit(said) from None
 
 

@@ -1,0 +1,1 @@
+"""What only the book uses: studies, the register of claims, and what pages show."""

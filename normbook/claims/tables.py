@@ -1,0 +1,178 @@
+"""The ledger and the errata: the register as tables for a reader."""
+
+from collections.abc import Iterable
+
+from normbook.claims.addresses import retired
+from normbook.claims.entries import CONDITIONS, FALSE, LIMIT, VERDICTS, Claim, Slip, register
+from normlib.html import Markup, element, row, table
+
+CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
+SLIPS = ("slip", "where", "wrong", "right", "why it matters")
+RETIRED = ("old address", "new address")
+SLIP = "slip of the pen"
+HEADINGS = {
+    FALSE: "Does not hold:",
+    CONDITIONS: "Misleads without a condition:",
+    LIMIT: "Holds as it is meant; where it ends:",
+    SLIP: "Slips of the pen:",
+}
+COLUMNS = {
+    FALSE: ("where", "what is said", "what holds", "why it matters", "entry"),
+    CONDITIONS: ("where", "what is said", "when it holds", "entry"),
+    LIMIT: ("where", "what is said", "the limit", "entry"),
+    SLIP: ("where", "wrong", "right", "why it matters", "entry"),
+}
+
+
+def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Markup:
+    return table(kind, row(columns, "th", scope="col"), rows, between="\n")
+
+
+def labelled(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
+    """A row whose cells carry the names of their columns, for phones; a list is one cell."""
+    parts = (cell if isinstance(cell, list) else [cell] for cell in cells)
+    named = zip(columns, parts, strict=True)
+    return element("tr", *(element("td", *p, data_label=name) for name, p in named), **attributes)
+
+
+def link(id: str, page: str = "") -> Markup:
+    return element("a", id, href=f"{page}#{id}")
+
+
+class Ledger:
+    """All claims, each with an anchor and a link to the cell that decides it.
+
+    titles: what the chapters are called. On the site a script sorts and filters the table.
+    Addresses that were given up follow in a table of their own, with links to the new ones.
+    """
+
+    def __init__(self, titles: dict[str, str]):
+        self.titles = titles
+        self.sources, self.claims, _ = register()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{c.id}  {c.verdict}  {c.page or '-'}" for c in self.claims.values())
+
+    def _repr_html_(self) -> str:
+        claims = listing("ledger", CLAIMS, map(self.row, self.claims.values()))
+        old = [labelled(RETIRED, (id, [*map(link, new)]), id=id) for id, new in retired().items()]
+        return "\n".join([claims, listing("errata", RETIRED, old)]) if old else claims
+
+    def row(self, c: Claim) -> Markup:
+        notes = filter(None, [c.remark, c.changed])
+        remarks = [element("span", note, class_="remark") for note in notes]
+        cells = (
+            link(c.id),
+            [c.claim, *remarks, element("cite", self.cited(c))],
+            element("strong", c.verdict, data_verdict=c.verdict),
+            self.decided_in(c),
+        )
+        sources = "|".join(self.sources[key] for key in c.at)
+        return labelled(CLAIMS, cells, id=c.id, data_sources=sources, data_evidence=c.evidence)
+
+    def cited(self, c: Claim) -> str:
+        """Where it is said, by which words each source limits it, and what kind of test decides."""
+        places = [
+            " ".join([f"{self.sources[key]}, {at}", *(f"“{word}”" for word in at.scope)])
+            for key, at in c.at.items()
+        ]
+        return "; ".join(places) + (f" · decided by {c.evidence}" if c.evidence else "")
+
+    def decided_in(self, c: Claim) -> str:
+        if not c.page:
+            return "–"
+        return element("a", self.titles[c.page], href=c.card)
+
+
+class Slips:
+    """The slips of the pen in all documents, each with an anchor."""
+
+    def __init__(self):
+        self.sources, _, self.slips = register()
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{s.id}  {s.at}" for s in self.slips.values())
+
+    def _repr_html_(self) -> str:
+        return listing("errata", SLIPS, map(self.row, self.slips.values()))
+
+    def row(self, s: Slip) -> Markup:
+        where = f"{self.sources[s.source]}, {s.at}"
+        return labelled(SLIPS, (link(s.id), where, s.wrong, s.right, s.matters), id=s.id)
+
+
+class Errata:
+    """What of one document does not hold, what misleads, where a limit lies, and its misprints.
+
+    Each part is a table of its own, in the order of the lines; a document may lack some.
+    """
+
+    def __init__(self, source: str):
+        _, claims, slips = register()
+        own = [(c.at[source], c) for c in claims.values() if source in c.at]
+        rows = {v: [(at, c) for at, c in own if c.verdict == v] for v in (FALSE, CONDITIONS, LIMIT)}
+        misprints = [s for s in slips.values() if s.source == source]
+        self.parts = {
+            FALSE: [(at, c.claim, c.remark, c.matters, c.id) for at, c in rows[FALSE]],
+            CONDITIONS: [(at, c.claim, c.remark, c.id) for at, c in rows[CONDITIONS]],
+            LIMIT: [(at, c.claim, c.remark, c.id) for at, c in rows[LIMIT]],
+            SLIP: [(s.at, s.wrong, s.right, s.matters, s.id) for s in misprints],
+        }
+        for part in self.parts.values():
+            part.sort(key=lambda cells: cells[0].lines)
+
+    def __repr__(self) -> str:
+        rows = (row for part in self.parts.values() for row in part)
+        return "\n".join(f"{where}  {said}" for where, said, *_ in rows)
+
+    def _repr_html_(self) -> str:
+        return "\n".join(
+            f"<p>{HEADINGS[kind]}</p>\n" + listing("errata", COLUMNS[kind], linked_rows(kind, rows))
+            for kind, rows in self.parts.items()
+            if rows
+        )
+
+
+def linked_rows(kind: str, rows: list[tuple]) -> list[Markup]:
+    return [linked(COLUMNS[kind], *cells) for cells in rows]
+
+
+def linked(columns: tuple[str, ...], *cells: object) -> Markup:
+    *said, id = cells
+    return labelled(columns, (*said, link(id, "ledger.html")))
+
+
+class Said:
+    """For the recap of a chapter: what a page decides, by verdict, with a link to every card.
+
+    page: as in the register. The links are Markdown's, so that they work in JupyterLab too; the
+    site gives them the colours of their verdicts.
+    Errors: ValueError for a page that decides nothing.
+    """
+
+    def __init__(self, page: str):
+        claims = register().claims.values()
+        if page not in {c.page for c in claims}:
+            pages = ", ".join(sorted({c.page for c in claims if c.page}))
+            raise ValueError(
+                f"Said: expected a page that decides claims, got {page!r}; there are: {pages}"
+            )
+        own = {v: [c for c in claims if (c.page, c.verdict) == (page, v)] for v in VERDICTS}
+        self.by_verdict = {verdict: found for verdict, found in own.items() if found}
+        self.total = sum(map(len, self.by_verdict.values()))
+
+    def __repr__(self) -> str:
+        rows = [f"{v}: {len(c)} ({', '.join(x.id for x in c)})" for v, c in self.by_verdict.items()]
+        return "\n".join([f"{self.total} claims", *rows])
+
+    def _repr_markdown_(self) -> str:
+        rows = (
+            f"| {verdict} | {len(claims)} | {', '.join(map(to_card, claims))} |"
+            for verdict, claims in self.by_verdict.items()
+        )
+        return "\n".join([f"| verdict | of {self.total} | claims |", "|---|---|---|", *rows])
+
+
+def to_card(c: Claim) -> str:
+    """A link as the site and JupyterLab understand it (tools/claim_links.py)."""
+    return f"[{c.id}]({c.page}.ipynb#cell-id=claim-{c.id})"

@@ -1,0 +1,1 @@
+"""What studies share: data, networks, one training loop, trials."""

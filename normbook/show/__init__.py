@@ -1,0 +1,13 @@
+"""What the pages show: shipped source, derivations step by step, pictures."""
+
+try:
+    import matplotlib
+except ImportError:
+    raise ImportError(
+        "expected matplotlib for normbook.show, found none; install it with: pip install matplotlib"
+    ) from None
+
+from normbook.show.pictures import edges, graph, planted_picture, spreads
+from normbook.show.source import CheatSheet, Entry, Reference, Source, entry
+from normbook.show.steps import Mean, StepError, Steps, equation, mean
+from normbook.show.table import Grid, Table

@@ -1,0 +1,88 @@
+"""Pictures that more than one page draws."""
+
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import sympy as sp
+from matplotlib.axes import Axes
+
+from normbook.show.steps import letter
+from normlib.verify.derivations import Derivation
+from normlib.verify.planted import Falsification
+
+
+def planted_picture(table: Falsification) -> Axes:
+    """Planted errors down, witnesses across; a filled cell is a catch."""
+    _, ax = plt.subplots(figsize=(7.2, 0.26 * len(table.errors) + 1.5))
+    ax.pcolormesh(table.caught, cmap="Blues", vmin=0, vmax=1.4, edgecolors="white", linewidth=2)
+    for row, column in np.ndindex(table.caught.shape):
+        mark = "✓" if table.caught[row, column] else "·"
+        color = "white" if table.caught[row, column] else "black"
+        ax.text(column + 0.5, row + 0.5, mark, ha="center", va="center", color=color)
+    ax.set_xticks([c + 0.5 for c in range(len(table.witnesses))], table.witnesses)
+    ax.set_yticks([r + 0.5 for r in range(len(table.errors))], table.errors)
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.tick_params("x", labelrotation=35, pad=0)
+    plt.setp(ax.get_xticklabels(), ha="left", va="bottom", rotation_mode="anchor")
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def names_in(expr: sp.Expr) -> set[str]:
+    """The symbols and arrays that an expression is made of, without eps, N and the indices."""
+    arrays = {str(base) for base in expr.atoms(sp.IndexedBase)}
+    return arrays | {s.name for s in expr.free_symbols if isinstance(s, sp.Symbol)}
+
+
+def edges(derivation: Derivation) -> list[tuple[str, str]]:
+    """The arrows of the computational graph: what each stage, and y, is computed from."""
+    nodes = [(str(getattr(s, "base", s)), definition) for s, definition in derivation.stages]
+    nodes.append(("y", derivation.output))
+    known = {*(name for name, _ in nodes), *(g.removeprefix("d") for g in derivation.gradients)}
+    found = [(name, names_in(definition) & known - {name}) for name, definition in nodes]
+    return [(source, name) for name, sources in found for source in sorted(sources)]
+
+
+def graph(derivation: Derivation, start: str = "x", output: str = "y") -> Axes:
+    """The computational graph, drawn from the stages; the ways out of `start` are marked. `output`
+    is the letter of what comes out."""
+    arrows = edges(derivation)
+    chain = [start, *dict.fromkeys(name for _, name in arrows)]
+    at = {name: (2.0 * place, 0.0) for place, name in enumerate(chain)}
+    parameters = [name for name, _ in arrows if name not in at]
+    last = at[chain[-1]][0]
+    for name, height in zip(parameters, (1.3, -1.3), strict=False):
+        at[name] = (last, height)
+    neighbours = set(pairwise(chain))
+    _, ax = plt.subplots(figsize=(7.2, 2.4))
+    for source, target in arrows:
+        bend = 0.0 if (source, target) in neighbours or source in parameters else -0.42
+        color, width = ("C1", 2.2) if source == start else ("0.45", 1.2)
+        style = {"arrowstyle": "-|>", "color": color, "lw": width, "shrinkA": 15, "shrinkB": 15}
+        style["connectionstyle"] = f"arc3,rad={bend}"
+        ax.annotate("", at[target], at[source], arrowprops=style)
+    for name, (x, y) in at.items():
+        disc = {"boxstyle": "circle", "fc": "white", "ec": "C1" if name == start else "0.45"}
+        shown = letter(output if name == "y" else name)
+        ax.text(x, y, f"${shown}$", ha="center", va="center", size=13, bbox=disc)
+    ax.set(xlim=(-0.8, last + 0.8), ylim=(-1.8, 2.1), xticks=[], yticks=[])
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
+    """For each title an array (samples, units): per unit the median, the quartiles, and the range
+    from the 5th to the 95th percentile. Each panel has a scale of its own."""
+    _, axes = plt.subplots(1, len(panels), figsize=(7.2, 2.2))
+    for ax, (title, units) in zip(axes, panels.items(), strict=True):
+        low, first, median, third, high = np.percentile(units, [5, 25, 50, 75, 95], axis=0)
+        place = np.arange(units.shape[1])
+        ax.vlines(place, low, high, color="C5", lw=2)
+        ax.vlines(place, first, third, color="C0", lw=4)
+        ax.plot(median, ".", color="black", ms=3)
+        ax.set(xlabel="hidden unit", title=title)
+    return list(axes)

@@ -1,0 +1,1 @@
+"""What the chapters measure; a module is named after its chapter."""

@@ -1,0 +1,166 @@
+"""Batch norm with statistics from a part of the batch, and with made-up noise in their place.
+
+What a small batch does to the gradient and what it does to the statistics come together as a
+rule. Here the batch of a step stays what it is, and only the statistics are taken from parts of
+it, called ghost batches (Hoffer et al. 2017).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from normbook.lab import data, networks, training
+from normbook.lab.networks import Pair
+from normbook.lab.trials import Trial
+from normlib.layers import batch_norm, batch_norm_backward
+
+
+def parts_as_channels(z: np.ndarray, m: int) -> np.ndarray:
+    """(N, C) → (m, N / m · C): every unit of every part becomes a channel of its own."""
+    return z.reshape(-1, m, z.shape[1]).transpose(1, 0, 2).reshape(m, -1)
+
+
+def channels_as_parts(z: np.ndarray, units: int) -> np.ndarray:
+    """The way back: (m, N / m · C) → (N, C)."""
+    return z.reshape(len(z), -1, units).transpose(1, 0, 2).reshape(-1, units)
+
+
+def ghost(m: int) -> Pair:
+    """Batch norm with the statistics of each part of m samples."""
+
+    def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
+        repeated = (np.tile(p, len(z) // m) for p in (gamma, beta))
+        y, cache = batch_norm(parts_as_channels(z, m), *repeated)
+        return channels_as_parts(y, len(gamma)), (cache, len(gamma))
+
+    def backward(dy: np.ndarray, cache: tuple) -> tuple:
+        inner, units = cache
+        dx, *parameters = batch_norm_backward(parts_as_channels(dy, m), inner)
+        sums = (p.reshape(-1, units).sum(axis=0) for p in parameters)
+        return channels_as_parts(dx, units), *sums
+
+    return forward, backward
+
+
+def noisy(m: int, rng: np.random.Generator) -> Pair:
+    """Batch norm with the statistics of the whole batch, moved at random by as much as those of a
+    part of m samples would be, for Gaussian values: variances 1/m and 1/2m, less the batch's own.
+    """
+
+    def forward(z: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> tuple:
+        draws = rng.standard_normal((2, len(z) // m, len(gamma)))
+        draws = draws * np.sqrt(1 / m - 1 / len(z))
+        shift = np.repeat(draws[0], m, axis=0)
+        scale = 1 + np.repeat(draws[1] / 2**0.5, m, axis=0)
+        xhat, cache = batch_norm(z, np.ones_like(gamma), np.zeros_like(beta))
+        moved = (xhat - shift) * scale
+        return gamma * moved + beta, (cache, gamma * scale, moved)
+
+    def backward(dy: np.ndarray, cache: tuple) -> tuple:
+        inner, factor, moved = cache
+        dx = batch_norm_backward(factor * dy, inner)[0]
+        return dx, (dy * moved).sum(axis=0), dy.sum(axis=0)
+
+    return forward, backward
+
+
+class Outcome(NamedTuple):
+    accuracy: float  # on digits not trained on
+    test_loss: float  # on the same
+    train_loss: float  # both at inference, with the statistics of all training digits
+
+
+def outcome(params: networks.Params, x: list[np.ndarray], labels: list[np.ndarray]) -> Outcome:
+    """Judge a net. `x` and `labels` are pairs: the digits trained on, and the others."""
+    norm = networks.at_inference(networks.statistics(params, x[0]))
+    logits = [networks.forward(params, part, norm)[0] for part in x]
+    train, test = (networks.cross_entropy(*pair)[0] for pair in zip(logits, labels, strict=True))
+    return Outcome(networks.accuracy(params, x[1], labels[1], norm), test, train)
+
+
+def experiment(
+    norm: Callable[[np.random.Generator], Pair],
+    *,
+    seed: int,
+    rate: float,
+    steps: int = 400,
+    digits: int = 300,
+    order_seed: object = None,
+) -> Outcome:
+    """Train a net with two hidden layers of 64 units on so many digits, in batches of 128, by
+    SGD without momentum; the other digits are the test. `norm` makes the norm from a generator
+    of its own. `order_seed` draws the batches, if it is not the seed that is to draw them."""
+    rng = np.random.default_rng(seed)
+    split = data.digits(rng)
+    x = np.split(np.concatenate([split.x_train, split.x_test]), [digits])
+    labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [digits])
+    params = networks.dense((64, 64, 64, 10), rng)
+    gradient = networks.gradient(x[0], labels[0], norm(np.random.default_rng([seed, 1])))
+    if order_seed is not None:
+        rng = np.random.default_rng(order_seed)
+    order = training.batches(digits, 128, steps, rng)
+    return outcome(training.train(params, gradient, order, rate)[1], x, labels)
+
+
+def statistics_of(m: int) -> Callable:
+    return lambda rng: ghost(m)
+
+
+def noise_of(m: int) -> Callable:
+    return lambda rng: noisy(m, rng)
+
+
+# what is compared: a norm, and the number of steps
+ARMS = {
+    "128": (statistics_of(128), 400),
+    "32": (statistics_of(32), 400),
+    "8": (statistics_of(8), 400),
+    "4": (statistics_of(4), 400),
+    "128, noise of 8": (noise_of(8), 400),
+    "128, twice the steps": (statistics_of(128), 800),
+}
+
+
+# The trials of chapters/claims/noise-in-batch-normalization.ipynb.
+
+# As many times the steps as the batch is larger than a part of 32 (Hoffer et al. 2017).
+LONGER = {"128, four times the steps": (statistics_of(128), 1600)}
+
+
+def gains(arms: tuple, *, seed: int, rate: float, digits: int) -> dict[str, float]:
+    """By how much the accuracy on new digits is above that of the arm 128, for each arm. The arm
+    "control" is 128 as well, with other batches."""
+
+    def accuracy(arm: str, order_seed: object = None) -> float:
+        norm, steps = (ARMS | LONGER)[arm]
+        setting = {"seed": seed, "rate": rate, "steps": steps, "digits": digits}
+        return experiment(norm, order_seed=order_seed, **setting).accuracy
+
+    usual = accuracy("128")
+    control = accuracy("128", order_seed=[seed, 2])
+    return {"control": control - usual} | {arm: accuracy(arm) - usual for arm in arms}
+
+
+def few(seed: int) -> dict[str, float]:
+    """300 digits: the mean gain of two rates."""
+    arms = ("32", "8", "128, noise of 8", "128, four times the steps")
+    found = [gains(arms, seed=seed, rate=rate, digits=300) for rate in (0.1, 0.5)]
+    mean = {arm: (found[0][arm] + found[1][arm]) / 2 for arm in found[0]}
+    return mean | {"parts": (mean["32"] + mean["8"]) / 2}
+
+
+def many(seed: int) -> dict[str, float]:
+    """1,437 digits, the rate 0.1."""
+    found = gains(("32", "8", "128, noise of 8"), seed=seed, rate=0.1, digits=1437)
+    return found | {"parts": (found["32"] + found["8"]) / 2}
+
+
+# One criterion for all: a gain counts if it is more than a quarter of a point. It is that of
+# chapters/batch-noise.ipynb, four of its 1,497 test digits.
+FEW = Trial(
+    few,
+    seeds=range(3100, 3120),
+    bounds={"001-16": 0.0025, "hoffer2017-1": 0.0025, "hoffer2017-2": 0.0025},
+)
+MANY = Trial(many, seeds=range(3200, 3240), bounds={"001-16": 0.0025, "hoffer2017-1": 0.0025})

@@ -1,0 +1,272 @@
+"""The trials of chapters/claims/batch-normalization.ipynb: each a function of a seed."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import nn
+
+from normbook.lab import data, networks, training
+from normbook.lab.data import Split
+from normbook.lab.networks import Norm, Pair, Params
+from normbook.lab.trials import Trial
+from normbook.studies import batch_norm as shared
+from normlib.layers import batch_norm, batch_norm_backward, standardize
+
+
+def drawn(seed: int) -> tuple[Split, np.random.Generator]:
+    """The digits, split anew for each seed."""
+    rng = np.random.default_rng(seed)
+    return data.digits(rng), rng
+
+
+# Are the columns of the output Gaussian and independent?
+
+
+def largest_skewness(units: np.ndarray) -> float:
+    z = (units - units.mean(axis=0)) / units.std(axis=0)
+    return float(np.abs((z**3).mean(axis=0)).max())
+
+
+def largest_correlation(units: np.ndarray) -> float:
+    found = np.corrcoef(units, rowvar=False)
+    return float(np.abs(found - np.eye(len(found))).max())
+
+
+def departure(units: np.ndarray) -> float:
+    """From N(β, γ²I): the larger of both, in units of 0.5 and of 0.3."""
+    return max(largest_skewness(units) / 0.5, largest_correlation(units) / 0.3)
+
+
+def shape(seed: int) -> dict[str, float]:
+    """The second layer of a net in training and after it, and a Gaussian sample through the same
+    layer."""
+    digits, rng = drawn(seed)
+    net, (x, labels, order) = shared.digits_task(digits, rng)
+    _, halfway, _ = networks.train_batch_norm(net, x, labels, order[:50], rate=0.3)
+    _, trained, _ = networks.train_batch_norm(halfway, x, labels, order[50:], rate=0.3)
+    start, during, layer = (
+        networks.hidden(params, x, batch_norm)[-1] for params in (net, halfway, trained)
+    )
+    gaussian = rng.standard_normal(layer.z.shape)
+    same, _ = batch_norm(gaussian, trained["gamma1"], trained["beta1"])
+    return {
+        "skewness": largest_skewness(layer.y),
+        "correlation": largest_correlation(layer.y),
+        "departure": departure(layer.y),
+        "at the start": departure(start.y),
+        "after 50 steps": departure(during.y),
+        "Gaussian sample": departure(same),
+    }
+
+
+# A skewness above 0.5 is commonly called moderate (Bulmer 1979), a correlation above 0.3 medium
+# (Cohen 1988). A Gaussian sample of this size stays at about half of both.
+SHAPE = Trial(shape, seeds=range(1100, 1112), bounds={"002-42": 1.0})
+
+
+# Do normalized inputs stay where a sigmoid is nearly straight?
+
+
+def missed_by_a_line(units: np.ndarray) -> float:
+    """Of the variance of the sigmoid of a unit, for the worst unit."""
+    curve = 1 / (1 + np.exp(-units))
+    return max(1 - np.corrcoef(u, s)[0, 1] ** 2 for u, s in zip(units.T, curve.T, strict=True))
+
+
+def straight(seed: int) -> dict[str, float]:
+    digits, rng = drawn(seed)
+    units = digits.x_train @ rng.standard_normal((64, 32))
+    normalized, _ = standardize(units, axes=(0,), eps=1e-5)
+    return {
+        "normalized": missed_by_a_line(normalized),
+        "gamma = 4": missed_by_a_line(4 * normalized),
+        "as they come": missed_by_a_line(units),
+        "weights divided by 8": missed_by_a_line(units / 8),
+    }
+
+
+# Nearly linear: a line explains 95 % of the variance. For a Gaussian input of variance 1 it misses
+# 1.6 %.
+STRAIGHT = Trial(straight, seeds=range(1120, 1140), bounds={"ioffe2015-3": 0.05})
+
+
+# Before the activation, or after it?
+
+
+def four_layers(activation: type[nn.Module], *, after: bool, size: float) -> nn.Sequential:
+    """Four hidden layers of 64 units; a size of 1 is PyTorch's own for the weights."""
+    modules: list[nn.Module] = []
+    for _ in range(4):
+        linear = nn.Linear(64, 64, bias=False)
+        nn.init.uniform_(linear.weight, -size / 8, size / 8)
+        pair = [nn.BatchNorm1d(64), activation()]
+        modules += [linear, *(reversed(pair) if after else pair)]
+    return nn.Sequential(*modules, nn.Linear(64, 10)).double()
+
+
+def right(net: nn.Module, digits: Split) -> float:
+    """On the test digits, at inference."""
+    with torch.no_grad():
+        answers = net.eval()(torch.tensor(digits.x_test)).argmax(dim=1).numpy()
+    return float(np.mean(answers == digits.labels_test))
+
+
+def best_accuracy(seed: int, rates: tuple, build: Callable[[], nn.Module]) -> float:
+    """Of the rate with the lowest training loss in the last 20 of 150 steps."""
+    digits, rng = drawn(seed)
+    order, found = list(training.batches(len(digits.x_train), 64, 150, rng)), []
+    for rate in rates:
+        torch.manual_seed(seed)
+        net = build()
+        losses = training.train_torch(net, digits.x_train, digits.labels_train, order, rate=rate)
+        found.append((np.nan_to_num(np.mean(losses[-20:]), nan=np.inf), right(net, digits)))
+    return min(found)[1]
+
+
+def lead_of_before(seed: int, activation: type[nn.Module], rates: tuple, size: float = 1) -> float:
+    before, after = (
+        best_accuracy(seed, rates, lambda a=a: four_layers(activation, after=a, size=size))
+        for a in (False, True)
+    )
+    return before - after
+
+
+def place(seed: int) -> dict[str, float]:
+    """By how much more is right with batch norm before the activation; `lead` is the mean over
+    two activations, at the weights that PyTorch starts with."""
+    rates = 0.1, 0.3
+    relu, tanh = (lead_of_before(seed, a, rates) for a in (nn.ReLU, nn.Tanh))
+    large = lead_of_before(seed, nn.Tanh, (0.3,), size=100)
+    return {"relu": relu, "tanh": tanh, "lead": (relu + tanh) / 2, "large weights": large}
+
+
+# If the place were the key, it would be worth at least one answer in a hundred.
+PLACE = Trial(place, seeds=range(1140, 1160), bounds={"001-43": 0.01})
+
+
+# Batches of a few samples.
+
+BATCH_NORM: Pair = (batch_norm, batch_norm_backward)
+PLAIN: Pair = (networks.no_norm, networks.no_norm_backward)
+
+
+def judged_by(params: Params, x: np.ndarray, pair: Pair) -> Norm:
+    """At inference: batch norm has the statistics of the whole training set."""
+    if pair is PLAIN:
+        return pair[0]
+    return networks.at_inference(networks.statistics(params, x))
+
+
+def accuracy_with(
+    pair: Pair, digits: Split, params: Params, order: list, rate: float, **options
+) -> float:
+    """Trained by SGD without momentum. A net that is no number any more gets nothing right."""
+    gradient = networks.gradient(digits.x_train, digits.labels_train, pair)
+    with np.errstate(all="ignore"):
+        _, net = training.train(params, gradient, order, rate, **options)
+        if not all(np.isfinite(value).all() for value in net.values()):
+            return 0.0
+        norm = judged_by(net, digits.x_train, pair)
+        return networks.accuracy(net, digits.x_test, digits.labels_test, norm)
+
+
+def small(seed: int) -> dict[str, float]:
+    """Two hidden layers, 2,000 steps in batches of m samples, at a rate of 0.05."""
+    digits, rng = drawn(seed)
+    params, found = networks.dense((64, 64, 64, 10), rng), {}
+    for m in (1, 2, 4, 8):
+        order = list(training.batches(len(digits.x_train), m, 2000, np.random.default_rng(seed)))
+        found[f"m = {m}"] = accuracy_with(BATCH_NORM, digits, params, order, 0.05)
+    order = list(training.batches(len(digits.x_train), 4, 2000, np.random.default_rng(seed)))
+    return found | {"no norm, m = 4": accuracy_with(PLAIN, digits, params, order, 0.05)}
+
+
+# If it cannot be applied, what was trained is of no use: fewer than half of the answers are right.
+SMALL = Trial(small, seeds=range(1160, 1172), bounds={"000-40": 0.5})
+
+
+# How much the result depends on the learning rate and on the size of the initial weights.
+
+RATES = tuple(10.0 ** np.arange(-3, 1.5, 0.5))
+SIZES = 0.3, 1.0, 3.0
+
+
+def near_the_best(accuracies: list[float]) -> float:
+    """The share of the settings that come within 0.1 of the best of them."""
+    return float(np.mean(np.array(accuracies) > max(accuracies) - 0.1))
+
+
+def settings(seed: int, pair: Pair, frozen: tuple[str, ...] = ()) -> float:
+    """Five hidden layers, 100 steps; every rate with every size of the initial weights."""
+    digits, rng = drawn(seed)
+    start = networks.dense((64, 64, 64, 64, 64, 64, 10), rng)
+    order = list(training.batches(len(digits.x_train), 64, 100, rng))
+    fixed = [name for name in start if name.startswith(frozen)] if frozen else []
+    found = []
+    for size in SIZES:
+        params = {n: size * v if n.startswith("w") else v for n, v in start.items()}
+        found += [accuracy_with(pair, digits, params, order, r, frozen=fixed) for r in RATES]
+    return near_the_best(found)
+
+
+def robust(seed: int) -> dict[str, float]:
+    """How many more settings come near the best with batch norm, and with γ and β alone."""
+    with_norm, with_affine = settings(seed, BATCH_NORM), settings(seed, PLAIN)
+    plain = settings(seed, PLAIN, frozen=("gamma", "beta"))
+    return {
+        "batch norm": with_norm,
+        "plain": plain,
+        "gained": with_norm - plain,
+        "gained by scale and shift": with_affine - plain,
+    }
+
+
+# Of nine rates and three sizes, at least a tenth more of the settings.
+ROBUST = Trial(robust, seeds=range(1180, 1190), bounds={"000-42": 0.1})
+
+
+# Is dropout needed less?
+
+
+def with_dropout(p: float, *, norm: bool) -> nn.Sequential:
+    modules: list[nn.Module] = []
+    for inputs in (64, 128):
+        modules += [nn.Linear(inputs, 128), *([nn.BatchNorm1d(128)] if norm else [])]
+        modules += [nn.ReLU(), nn.Dropout(p)]
+    return nn.Sequential(*modules, nn.Linear(128, 10)).double()
+
+
+def gain_by_dropout(seed: int, *, norm: bool) -> tuple[float, float]:
+    """What is right without dropout, and what the better of two rates of dropout adds, after 400
+    steps on 200 digits."""
+    digits, rng = drawn(seed)
+    few = Split(
+        digits.x_train[:200],
+        digits.labels_train[:200],
+        np.concatenate([digits.x_train[200:], digits.x_test]),
+        np.concatenate([digits.labels_train[200:], digits.labels_test]),
+    )
+    order, found = list(training.batches(200, 50, 400, rng)), []
+    for p in (0.0, 0.2, 0.5):
+        torch.manual_seed(seed)
+        net = with_dropout(p, norm=norm)
+        _ = training.train_torch(net, few.x_train, few.labels_train, order, rate=0.1)
+        found.append(right(net, few))
+    return found[0], max(found[1:]) - found[0]
+
+
+def dropout(seed: int) -> dict[str, float]:
+    plain, by_plain = gain_by_dropout(seed, norm=False)
+    normed, by_normed = gain_by_dropout(seed, norm=True)
+    return {
+        "accuracy without norm": plain,
+        "accuracy with batch norm": normed,
+        "gain without norm": by_plain,
+        "gain with batch norm": by_normed,
+        "less needed": by_plain - by_normed,
+    }
+
+
+# Half a point of accuracy in what dropout adds.
+DROPOUT = Trial(dropout, seeds=range(1200, 1240), bounds={"001-41": 0.005})

@@ -1,0 +1,339 @@
+"""Layer norm beside batch norm and beside no norm: small batches, detached gradients, deep nets.
+
+Dense nets on digits, as in `networks`. The trials at the end decide claims; what they measure was
+written down before their seeds were run.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from normbook.lab import data, networks, training
+from normbook.lab.data import Split
+from normbook.lab.networks import Pair
+from normbook.lab.training import Params
+from normbook.lab.trials import Trial
+from normlib.layers import (
+    batch_norm,
+    batch_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    standardize,
+)
+
+RATES = 0.03, 0.1, 0.3, 1.0
+LAYER: Pair = layer_norm, layer_norm_backward
+BATCH: Pair = batch_norm, batch_norm_backward
+PLAIN: Pair = networks.no_norm, networks.no_norm_backward
+
+
+def left_over(x: np.ndarray, axis: int) -> float:
+    """The share of the variance of x that no gamma and beta, one a feature, can bring back after
+    a normalization over this axis: least squares, feature by feature."""
+    xhat, _ = standardize(x, axes=(axis,), eps=0.0)
+    c, d = x - x.mean(axis=0), xhat - xhat.mean(axis=0)
+    power = (d * d).sum(axis=0)
+    slope = (c * d).sum(axis=0) / np.where(power > 0, power, 1)
+    return float(((c - slope * d) ** 2).sum() / (c * c).sum())
+
+
+def relu_layers(x: np.ndarray, seed: int, depth: int = 10) -> list[np.ndarray]:
+    """What each layer of a random ReLU network without a norm hands to its activation."""
+    rng, layers = np.random.default_rng(seed), []
+    for _ in range(depth):
+        layers.append(x @ rng.standard_normal((64, 64)) * np.sqrt(2 / 64))
+        x = np.maximum(layers[-1], 0)
+    return layers
+
+
+def backward_through(
+    dy: np.ndarray,
+    cache: Any,
+    mean: int,
+    deviation: int,
+) -> np.ndarray:
+    """Layer norm's dx for gamma = 1, with the gradient sent through these statistics only."""
+    d = dy - dy.mean(axis=1, keepdims=True) if mean else dy
+    if deviation:
+        d = d - cache.xhat * (dy * cache.xhat).mean(axis=1, keepdims=True)
+    return cache.rstd * d
+
+
+def detached(mean: int = 1, deviation: int = 1) -> Pair:
+    """Layer norm without gain and bias, and its backward through these statistics."""
+
+    def back(dy: np.ndarray, cache: Any) -> tuple:
+        zeros = np.zeros(dy.shape[1])
+        return backward_through(dy, cache, mean, deviation), zeros, zeros
+
+    return lambda z, gamma, beta: standardize(z, axes=(1,), eps=1e-5), back
+
+
+NORMS: dict[str, Pair] = {
+    "full": detached(),
+    "mean detached": detached(mean=0),
+    "deviation detached": detached(deviation=0),
+    "both detached": detached(0, 0),
+    "no norm": (lambda z, gamma, beta: (z, None), lambda dy, _: (dy, 0.0, 0.0)),
+}
+
+
+def order(size: int, steps: int, seed: int, turn: int = 0) -> Iterator[np.ndarray]:
+    """Batches of the 1,437 digits; another turn has them in another order."""
+    return training.batches(1437, size, steps, np.random.default_rng([seed, size, turn]))
+
+
+def trained(
+    digits: Split, pair: Pair, start: Params, batches: Iterator, rate: float
+) -> tuple[np.ndarray, Params]:
+    """The loss of every batch, and the trained net."""
+    gradient = networks.gradient(digits.x_train, digits.labels_train, pair)
+    return training.train(start, gradient, batches, rate)
+
+
+# Layer norm beside batch norm, at several batch sizes.
+
+
+def by_batch_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
+    """The mean loss of the batches in training, and the test accuracy by running statistics."""
+    task = digits.x_train, digits.labels_train, batches
+    losses, *net = networks.train_batch_norm(start, *task, rate=rate)
+    answers = networks.predict(*net, digits.x_test)
+    return losses.mean(), np.mean(answers == digits.labels_test)
+
+
+def by_layer_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
+    losses, net = trained(digits, LAYER, start, batches, rate)
+    right = networks.accuracy(net, digits.x_test, digits.labels_test, layer_norm)
+    return losses.mean(), right
+
+
+def after_one_pass(digits: Split, size: int, seed: int) -> tuple[float, float]:
+    """The test accuracy with layer norm and with batch norm. A batch of one has no unbiased
+    variance for the running statistics: nan."""
+    rng = np.random.default_rng(seed)
+    start, rate = networks.dense((64, 64, 64, 10), rng), 0.02 * np.sqrt(size)
+    batches = list(training.batches(1437, size, 1437 // size, rng))
+    layer = by_layer_norm(digits, start, batches, rate)[1]
+    return layer, by_batch_norm(digits, start, batches, rate)[1] if size > 1 else np.nan
+
+
+def at_its_best_rate(train: Callable, size: int, seed: int, turn: int, steps: int) -> tuple:
+    """Loss and accuracy at the rate, of four, whose training loss is the lowest."""
+    digits = data.digits(np.random.default_rng(0))
+    start = networks.dense((64, 64, 64, 10), np.random.default_rng([seed, turn]))
+    found = [train(digits, start, order(size, steps, seed, turn), rate) for rate in RATES]
+    return min(found, key=lambda one: np.nan_to_num(one[0], nan=np.inf))  # nan: it diverged
+
+
+def batch_size(seed: int, steps: int = 200) -> dict[str, float]:
+    """Both layers from the same start on the same batches, of 4 and of 128 digits, the sizes of
+    the paper; and of 2. The control is layer norm from another start, in another order."""
+    layer, batch, again = (
+        np.array([at_its_best_rate(by, m, seed, turn, steps) for m in (2, 4, 128)])
+        for by, turn in ((by_layer_norm, 0), (by_batch_norm, 0), (by_layer_norm, 1))
+    )
+    faster, control = (np.log(other / layer)[:, 0] for other in (batch, again))
+    ranges = {name: np.ptp(found[:, 1]) for name, found in (("layer", layer), ("batch", batch))}
+    return {
+        "faster at 4": faster[1],
+        "faster at 128": faster[2],
+        "control at 4": control[1],
+        "control at 128": control[2],
+        "range of layer norm": ranges["layer"],
+        "range of batch norm": ranges["batch"],
+        "more sensitive": ranges["batch"] - ranges["layer"],
+        "control of sensitivity": np.ptp(again[:, 1]) - ranges["layer"],
+    }
+
+
+# ba2016-2: the training loss, averaged over 200 steps, is compared at the best rate of each layer,
+# as the logarithm of a ratio. A loss lower by 5 % would matter: log 1.05. The claim names both
+# sizes: it holds if both intervals lie above the bound, and under conditions if one does.
+# 004-72: test accuracies at the best rates; how much more they range over the sizes 2, 4 and 128
+# with batch norm than with layer norm. Two points would matter, a little more than the standard
+# error of an accuracy of 90 % on 360 digits.
+BATCH_SIZE = Trial(batch_size, seeds=range(4000, 4010), bounds={"ba2016-2": 0.0488, "004-72": 0.02})
+
+
+def by_no_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
+    """As the others; at a rate at which it diverges its loss is nan."""
+    with np.errstate(all="ignore"):
+        losses, net = trained(digits, PLAIN, start, batches, rate)
+        right = networks.accuracy(net, digits.x_test, digits.labels_test, PLAIN[0])
+    return losses.mean(), right
+
+
+def sensitivity(seed: int, steps: int = 200) -> dict[str, float]:
+    """By how much the test accuracy ranges over batches of 2, 4 and 128, each at its best rate,
+    more than without a norm: a small batch shows fewer samples in as many steps to any network."""
+    layer, batch, plain = (
+        np.ptp([at_its_best_rate(by, m, seed, 0, steps)[1] for m in (2, 4, 128)])
+        for by in (by_layer_norm, by_batch_norm, by_no_norm)
+    )
+    return {"batch norm": batch - plain, "layer norm": layer - plain, "no norm": plain}
+
+
+# 004-72 once more, with a control that BATCH_SIZE lacks: what a network without a norm ranges over.
+# Two points would matter, as above. The claim is that batch norm's accuracy ranges over more and
+# layer norm's does not, so that layer norm is the contrary case.
+SENSITIVITY = Trial(sensitivity, seeds=range(4020, 4030), bounds={"004-72": 0.02})
+
+
+def online(seed: int) -> dict[str, float]:
+    """One pass over the digits, one by one, against the same pass in batches of 64."""
+    digits = data.digits(np.random.default_rng(0))
+    start = networks.dense((64, 64, 64, 10), np.random.default_rng(seed))
+
+    def reached(pair: Pair, size: int, rate: float) -> float:
+        batches = order(size, 1437 // size, seed)
+        _, net = trained(digits, pair, start, batches, rate)
+        if pair is LAYER:
+            return networks.accuracy(net, digits.x_test, digits.labels_test, layer_norm)
+        alone = [networks.forward(net, x[None], pair[0])[0].argmax() for x in digits.x_test]
+        return float(np.mean(alone == digits.labels_test))
+
+    in_batches = reached(LAYER, 64, 0.16)
+    return {
+        "layer norm": reached(LAYER, 1, 0.02) - in_batches,
+        "batch norm": reached(BATCH, 1, 0.02) - in_batches,
+    }
+
+
+# ba2016-3: online learning is of use if it comes within two points of what the same pass over
+# the data brings in batches of 64. The rates are those of the chapter, 0.02 times the root of the
+# size. Batch norm of a single sample is the control.
+ONLINE = Trial(online, seeds=range(4600, 4612), bounds={"ba2016-3": -0.02})
+
+
+# Gradients with a statistic detached.
+
+DEPTHS, GRID = (2, 8), (0.01, 0.03, 0.1, 0.3)
+
+
+def loss_of(digits: Split, name: str, depth: int, rate: float, seed: int, turn: int = 0) -> float:
+    """The mean loss of the last 30 of 200 batches of 32; of a net that diverged, infinity."""
+    start = networks.dense((64, *[64] * depth, 10), np.random.default_rng(seed))
+    with np.errstate(all="ignore"):
+        loss = trained(digits, NORMS[name], start, order(32, 200, seed, turn), rate)[0][-30:].mean()
+    return float(np.nan_to_num(loss, nan=np.inf))
+
+
+def best_losses(
+    name: str, seed: int, depths: tuple[int, ...] = DEPTHS, turn: int = 0
+) -> np.ndarray:
+    """The logarithm of the loss at the rate of the grid that is best for this net, by depth."""
+    digits = data.digits(np.random.default_rng(0))
+    found = [[loss_of(digits, name, d, r, seed, turn) for r in GRID] for d in depths]
+    return np.log(found).min(axis=1)
+
+
+def detaching(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
+    """Logarithms of ratios of two losses, each at its best rate: the mean over the depths, and by
+    depth.
+
+    Without a statistic's derivative the gradient is longer, so at one rate for all the nets would
+    take steps of different size. The control is the full layer norm on the data in another order.
+    """
+    log = {name: best_losses(name, seed, depths) for name in NORMS}
+    pairs = {
+        "deviation over mean": log["deviation detached"] - log["mean detached"],
+        "detached over none": log["both detached"] - log["no norm"],
+        "control": best_losses("full", seed, depths, turn=1) - log["full"],
+    }
+    found = {name: ratio.mean() for name, ratio in pairs.items()}
+    for name, ratio in pairs.items():
+        found |= {f"{name}, {d} layers": x for d, x in zip(depths, ratio, strict=True)}
+    return found
+
+
+# xu2019-3: without the derivative of the deviation the loss is higher than without that of the
+# mean. xu2019-4: with both detached it is higher than without any norm. A loss higher by 5 %
+# would matter: log 1.05. The nets of two layers are kept apart as well: those of the paper are
+# deep.
+DETACHED = Trial(
+    detaching, seeds=range(4120, 4132), bounds={"xu2019-3": 0.0488, "xu2019-4": 0.0488}
+)
+
+
+def gains(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
+    """What the forward pass of layer norm lowers the logarithm of the loss by, without its
+    derivatives, and what the derivatives lower it by then; each net at its best rate."""
+    names = "no norm", "both detached", "full"
+    none, detached, full = (best_losses(name, seed, depths).mean() for name in names)
+    return {
+        "forward": none - detached,
+        "derivatives": detached - full,
+        "derivatives over forward": (detached - full) - (none - detached),
+    }
+
+
+# xu2019-70: the derivatives lower the loss by more than the forward pass does. A difference of
+# 5 % of the loss would matter: log 1.05.
+GAINS = Trial(gains, seeds=range(4140, 4152), bounds={"xu2019-70": 0.0488})
+
+
+# Deep nets from starts that are too small or too large.
+
+
+def way_back(pair: Pair, params: Params, digits: Split) -> float:
+    """The orders of magnitude between the gradients at the first hidden layer and at the last."""
+    logits, caches = networks.forward(params, digits.x_train[:128], pair[0])
+    dx = networks.cross_entropy(logits, digits.labels_train[:128])[1] @ params["w_out"].T
+    sizes = []
+    for layer in reversed(range(networks.depth(params))):
+        _, _, y, cache = caches[layer]
+        dy = dx * (y > 0)
+        sizes.append(np.linalg.norm(dy))
+        dx = pair[1](dy, cache)[0] @ params[f"w{layer}"].T
+    return float(np.log10(sizes[-1] / sizes[0]))
+
+
+def scaled(depth: int, scale: float, rng: np.random.Generator) -> Params:
+    """A dense net whose hidden weights are all multiplied by one number."""
+    params = networks.dense((64, *[64] * depth, 10), rng)
+    return params | {f"w{i}": scale * params[f"w{i}"] for i in range(depth)}
+
+
+def after_training(pair: Pair, digits: Split, start: Params, batches: Iterator) -> float:
+    """The mean loss of the last 30 batches, at most that of guessing."""
+    with np.errstate(all="ignore"):
+        losses, _ = trained(digits, pair, start, batches, 0.1)
+    return float(np.nan_to_num(np.minimum(losses[-30:], np.log(10)), nan=np.log(10)).mean())
+
+
+def deep(seed: int) -> dict[str, float]:
+    """A scale of the weights is drawn, from a third to three times the usual one. How many orders
+    of magnitude nearer does the gradient stay to its length over 20 layers than without a norm,
+    and how much lower is the loss of a net of 8 layers?"""
+    digits = data.digits(np.random.default_rng(0))
+    rng = np.random.default_rng(seed)
+    scale = 3 ** rng.uniform(-1, 1)
+    twenty, other = scaled(20, scale, rng), scaled(20, scale, rng)
+    plain = abs(way_back(PLAIN, twenty, digits))
+    kept = {n: plain - abs(way_back(p, twenty, digits)) for n, p in PAIRS.items()}
+    eight = scaled(8, scale, rng)
+
+    def loss(pair: Pair, turn: int = 0) -> float:
+        return after_training(pair, digits, eight, order(64, 150, seed, turn))
+
+    lower = {n: loss(PLAIN) - loss(p) for n, p in PAIRS.items()}
+    return {
+        "orders kept by layer norm": kept["layer norm"],
+        "orders kept by batch norm": kept["batch norm"],
+        "orders kept by both": min(kept.values()),
+        "orders kept by other weights": plain - abs(way_back(PLAIN, other, digits)),
+        "loss lowered by layer norm": lower["layer norm"],
+        "loss lowered by batch norm": lower["batch norm"],
+        "loss lowered by both": min(lower.values()),
+        "loss lowered by another order": loss(PLAIN) - loss(PLAIN, turn=1),
+    }
+
+
+PAIRS = {"layer norm": LAYER, "batch norm": BATCH}
+
+# 004-71: one order of magnitude over 20 layers would matter; a learning rate can be off by that.
+# 004-73: a loss lower by a tenth of that of guessing, log(10) = 2.303, would matter.
+# Both layers are named by the source, so the smaller of the two effects is judged.
+DEEP = Trial(deep, seeds=range(4200, 4224), bounds={"004-71": 1.0, "004-73": 0.23})

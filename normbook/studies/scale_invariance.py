@@ -1,0 +1,171 @@
+"""Gradient descent on weights in front of a norm: their length, with weight decay and without.
+
+One hidden layer of 32 units on digits. Only its weights are trained; the output layer is kept, so
+that with a norm all trained weights are scale invariant.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from normbook.lab import data, networks, training
+from normbook.lab.data import Split
+from normbook.lab.networks import Pair
+from normbook.lab.trials import Trial
+from normlib.layers import batch_norm, batch_norm_backward
+
+BATCH: Pair = partial(batch_norm, eps=0.0), batch_norm_backward
+WIDE: Pair = partial(batch_norm, eps=1.0), batch_norm_backward  # above the variance of the units
+NONE: Pair = networks.no_norm, networks.no_norm_backward
+
+
+def start(seed: int) -> tuple[Split, dict]:
+    rng = np.random.default_rng(seed)
+    return data.digits(rng), networks.dense((64, 32, 10), rng)
+
+
+def slope(
+    digits: Split, net: dict, w: np.ndarray, rows: np.ndarray, norm: Pair
+) -> tuple[float, np.ndarray]:
+    """The loss on these rows, and its gradient with respect to the weights w. The cross entropy
+    is written so that complex numbers may pass."""
+    params = net | {"w0": w}
+    logits, caches = networks.forward(params, digits.x_train[rows], norm[0])
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p, targets = p / p.sum(axis=1, keepdims=True), np.eye(10)
+    targets = targets[digits.labels_train[rows]]
+    back = networks.backward(params, (p - targets) / len(rows), caches, norm[1])
+    return -np.log((p * targets).sum(axis=1) + 1e-300).mean(), back["w0"]
+
+
+def descent(
+    slope: Callable,
+    w: np.ndarray,
+    batches: Iterable,
+    rate: float,
+    norm: Pair,
+    decay: float = 0.0,
+    update: Callable | None = None,
+) -> Iterator[training.Moment]:
+    """Every step of gradient descent with weight decay, or of another update; `slope` is a
+    function (w, rows, norm)."""
+
+    def gradient(params: dict, rows: np.ndarray) -> tuple[float, dict]:
+        loss, g = slope(params["w"], rows, norm)
+        return loss, {"w": g}
+
+    update = update or partial(training.sgd, decay=decay)
+    return training.walk({"w": w}, gradient, batches, rate, update=update)
+
+
+def size(w: np.ndarray) -> float:
+    return float(np.linalg.norm(w))
+
+
+# A rate that brakes itself: 150 steps on 256 digits.
+
+
+def course(seed: int, rate: float, norm: Pair, steps: int = 150) -> np.ndarray:
+    """The loss before each step, and after the last."""
+    digits, net = start(seed)
+    block = [np.arange(256)] * (steps + 1)
+    moments = descent(partial(slope, digits, net), net["w0"], block, rate, norm)
+    return np.array([moment.loss for moment in moments])
+
+
+def gain(losses: np.ndarray) -> float:
+    """log of how much lower the loss ends than that of the net as it was, or as it is frozen after
+    one step, whichever is lower."""
+    return float(np.log(min(losses[:2]) / losses[-1]))
+
+
+def brake(seed: int) -> dict[str, float]:
+    """The gain at large rates, with batch norm and without a norm, and at a far larger one."""
+    found = {
+        name: float(np.mean([gain(course(seed, rate, norm)) for rate in (10.0, 100.0)]))
+        for name, norm in (("large rates", BATCH), ("large rates, no norm", NONE))
+    }
+    return found | {"a rate of 1e5": gain(course(seed, 1e5, BATCH))}
+
+
+# Progress that matters: the loss is halved again after the first step, or lower. log 2 = 0.693.
+BRAKE = Trial(brake, seeds=range(6300, 6312), bounds={"arora2018-3": 0.693})
+
+
+# The balance under weight decay: batches of 32 digits, 700 steps.
+
+
+def settle(
+    slope: Callable, w: np.ndarray, ratio: float, product: float, norm: Pair, rng
+) -> tuple[float, float, np.ndarray]:
+    """Over the last 400 steps: the mean length, the length predicted from the gradients, and the
+    angle by which each step turns the weights. ratio is η/λ, product is ηλ."""
+    rate, decay = np.sqrt(ratio * product), np.sqrt(product / ratio)
+    batches, seen = training.batches(1437, 32, 700, rng), []
+    for moment in descent(slope, w, batches, rate, norm, decay):
+        w, g, new = moment.before["w"], moment.slopes["w"], moment.after["w"]
+        seen.append((size(w), size(w) * size(g), (w * new).sum() / size(w) / size(new)))
+    n, steady, cosine = np.array(seen[300:]).T
+    predicted = (rate / (2 * decay) * (steady**2).mean()) ** 0.25
+    return n.mean(), predicted, np.arccos(np.minimum(cosine, 1))
+
+
+def root_mean_square(a: np.ndarray) -> float:
+    return float(np.sqrt((a * a).mean()))
+
+
+RATIOS = (1.0, 10.0, 100.0, 1e3, 1e4)
+
+
+def lengths(seed: int) -> dict[str, float]:
+    """The exponent with which the length follows η/λ, minus ¼, and the angle of a step over
+    arccos(1 - ηλ), at ηλ = 0.01."""
+    digits, net = start(seed)
+    found = {}
+    for name, norm in (("batch norm", BATCH), ("eps = 1", WIDE), ("no norm", NONE)):
+        runs = [
+            settle(
+                partial(slope, digits, net), net["w0"], r, 0.01, norm, np.random.default_rng(seed)
+            )
+            for r in RATIOS
+        ]
+        n, predicted, angles = ([run[i] for run in runs] for i in range(3))
+        found[f"{name}, exponent - 1/4"] = float(np.polyfit(np.log(RATIOS), np.log(n), 1)[0]) - 0.25
+        if norm is not NONE:  # where the weights can go to 0, and the prediction with them
+            found[f"{name}, length over predicted"] = float(np.mean(np.divide(n, predicted)))
+        turned = angles[2] / np.arccos(0.99)
+        found[f"{name}, angle"] = root_mean_square(turned)
+        found[f"{name}, largest angle"] = float(turned.max())
+    return found
+
+
+# A gradient that falls as 1/n^p with the length n gives the exponent 1/(2 + 2p): ½, ¼ and ⅙ for
+# p = 0, 1 and 2. The bound is half the way from ¼ to the nearer of the others, 1/24.
+LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0.0417}, stretch=310)
+
+
+# Decay, or a rate that grows.
+
+
+def scheduled(
+    digits: Split,
+    rate_at: Callable[[int], float],
+    decay: float,
+    names: Collection[str],
+    eps: float = 0.0,
+) -> np.ndarray:
+    """The losses of 100 steps on two hidden layers. The parameters named get this rate at step t
+    and the decay, the others a constant rate of 0.5 and none."""
+    net = networks.dense((64, 32, 32, 10), np.random.default_rng(3))
+    order = list(training.batches(1437, 64, 100, np.random.default_rng(4)))
+
+    def update(params: dict, slopes: dict, rate: float, t: int | None) -> tuple[dict, int]:
+        t, others = t or 0, {n: value for n, value in params.items() if n not in names}
+        named = {n: params[n] for n in names}
+        moved = training.sgd(named, slopes, rate_at(t), decay=decay)[0]
+        return moved | training.sgd(others, slopes, rate)[0], t + 1
+
+    norm = partial(batch_norm, eps=eps), batch_norm_backward
+    gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
+    return training.train(net, gradient, order, 0.5, update=update)[0]

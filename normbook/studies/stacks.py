@@ -1,0 +1,213 @@
+"""Gradients in deep stacks of random dense layers, before any training.
+
+Each layer multiplies by a fresh random matrix, normalizes, and applies the activation: γ = 1,
+β = 0, and ε = 0 unless another is given. A random gradient is sent back from the top.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from normbook.lab import data
+from normbook.lab.trials import Trial
+from normlib import evidence
+from normlib.layers import batch_norm, batch_norm_backward, layer_norm, layer_norm_backward
+
+BATCH = batch_norm, batch_norm_backward
+LAYER = layer_norm, layer_norm_backward
+NONE = lambda x, gamma, beta, eps: (x, None), lambda dy, cache: (dy,)
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    return x - x.mean(axis=0)
+
+
+# Batch norm without its division: what is left if the scale is not normalized.
+CENTRE = lambda x, gamma, beta, eps: (centred(x), None), lambda dy, cache: (centred(dy),)
+
+
+def forgetful() -> tuple:
+    """Batch norm with a planted error: its backward forgets that the variance moves."""
+    return batch_norm, evidence.batch_norm.twins()["dx without the variance term"].backward
+
+
+def sigmoid(y: np.ndarray) -> np.ndarray:
+    return (1 + np.tanh(y / 2)) / 2
+
+
+# Each activation: what comes out, and its slope.
+ACTIVATIONS: dict[str, Callable] = {
+    "linear": lambda y: (y, np.ones_like(y)),
+    "ReLU": lambda y: (np.maximum(y, 0), y > 0),
+    "tanh": lambda y: (np.tanh(y), 1 - np.tanh(y) ** 2),
+    "leaky ReLU": lambda y: (np.maximum(y, y / 5), np.where(y > 0, 1, 0.2)),
+    "sigmoid": lambda y: (sigmoid(y), sigmoid(y) * sigmoid(-y)),
+}
+
+
+def squared_gradients(
+    x: np.ndarray,
+    activation: str,
+    rng: np.random.Generator,
+    *,
+    depth: int = 40,
+    width: int = 256,
+    gain: float = 1.0,
+    eps: float = 0.0,
+    norm: tuple = BATCH,
+    skip: bool = False,
+) -> np.ndarray:
+    """|gradient|² at the input of each layer, the lowest layer first. The weights have the
+    variance gain²/inputs. With skip, each layer is added to its input (not to the data)."""
+    act, tape, pair = ACTIVATIONS[activation], [], (np.ones(width), np.zeros(width))
+    for inputs in [x.shape[1]] + [width] * (depth - 1):
+        w = rng.standard_normal((inputs, width)) * gain / np.sqrt(inputs)
+        y, cache = norm[0](x @ w, *pair, eps=eps)
+        out, slope = act(y)
+        around = skip and len(tape) > 0
+        x = x + out if around else out
+        tape.append((w, cache, slope, around))
+    gradient, sizes = rng.standard_normal(x.shape), []
+    for w, cache, slope, around in reversed(tape):
+        branch = norm[1](gradient * slope, cache)[0] @ w.T
+        gradient = gradient + branch if around else branch
+        sizes.append((gradient**2).sum())
+    return np.array(sizes[::-1])
+
+
+# Theory: what a layer multiplies the squared gradient by (Yang et al. 2019).
+
+
+def arc_cosines(b: float) -> tuple[float, float]:
+    """J and J′ at c = -1/(B - 1)."""
+    c = -1 / (b - 1)
+    slope = 1 - np.arccos(c) / np.pi
+    return np.sqrt(1 - c**2) / np.pi + slope * c, slope
+
+
+def linear_rate(b: float) -> float:
+    return (b - 2) / (b - 3)
+
+
+def relu_rate(b: float) -> float:
+    j, slope = arc_cosines(b)
+    return (slope + b - 1) / ((b - 3) * (1 - j)) - 1 / (b - 3)
+
+
+RATES = {"linear": linear_rate, "ReLU": relu_rate}
+
+
+def forgetful_rate(kind: str, b: float) -> float:
+    """The rate that the same derivation gives if the backward forgets the variance: nothing is
+    taken out along x̂."""
+    if kind == "linear":
+        return (b - 1) / (b - 3)
+    j, slope = arc_cosines(b)
+    positive = b / 2  # entries; what is left of them by the mask and the two centrings
+    pairs = positive + b * (b - 1) * slope / 2
+    trace = positive * (1 - 1 / b) - (positive - pairs / b) / b
+    return 2 * b * trace / ((1 - j) * (b - 1) * (b - 3))
+
+
+def growth(b: int, kind: str, rng: np.random.Generator, **options) -> float:
+    """What a layer multiplies the squared gradient by: the geometric mean over the layers 10 to
+    35 of 40. The first ones forget the input, the last ones the gradient that was sent in."""
+    sizes = squared_gradients(rng.standard_normal((b, 64)), kind, rng, **options)
+    return float((sizes[10] / sizes[35]) ** (1 / 25))
+
+
+def place(found: float, kind: str, b: int) -> float:
+    """Where a growth lies on a logarithmic scale: 0 is the formula, 1 is what the same derivation
+    gives with a forgotten variance."""
+    formula = RATES[kind](b)
+    return float(np.log(found / formula) / np.log(forgetful_rate(kind, b) / formula))
+
+
+BATCHES = (8, 12, 16)
+
+
+def rates(seed: int) -> dict[str, float]:
+    """The place of the linear and the ReLU rate, and the activations against none at B = 8."""
+    rng = np.random.default_rng(seed)
+    wrong, found = forgetful(), {}
+    for kind in RATES:
+        for name, norm in ((kind, BATCH), (f"{kind}, variance forgotten", wrong)):
+            places = [place(growth(b, kind, rng, norm=norm), kind, b) for b in BATCHES]
+            found[name] = float(np.mean(places))
+    for name, norm in (("batch norm", BATCH), ("layer norm", LAYER)):
+        none = growth(8, "linear", rng)
+        over = {a: np.log(growth(8, a, rng, norm=norm) / none) for a in ACTIVATIONS}
+        found |= {f"{a}, {name}": float(v) for a, v in over.items() if a != "linear"}
+    for norm in ("batch norm", "layer norm"):
+        found[f"least, {norm}"] = min(v for n, v in found.items() if n.endswith(norm))
+    return found
+
+
+# 0 is the formula and 1 the rate of the forgotten variance, so ½ is where a rate is as near to
+# the one as to the other. No activation grows more slowly than none if the least is above 0.
+RATE = Trial(
+    rates,
+    seeds=range(6000, 6032),
+    bounds={"yang2019-1": 0.5, "yang2019-2": 0.5, "yang2019-4": 0.0},
+)
+
+
+def large(seed: int) -> dict[str, float]:
+    """The growth with ReLU for a batch of 128, less 1, in layers wide enough for it."""
+    rng = np.random.default_rng(seed)
+    return {"growth - 1": growth(128, "ReLU", rng, width=512) - 1}
+
+
+# The limit for large batches is π/(π - 1), 0.467 above 1; half of that would be as near to 1.
+LARGE = Trial(large, seeds=range(6050, 6060), bounds={"yang2019-5": 0.2335})
+
+
+# Digits through a hundred layers.
+
+
+def factor(x: np.ndarray, rng: np.random.Generator, *, depth: int = 100, **options) -> float:
+    """log10 of what a ReLU layer multiplies the gradient by, on average from top to bottom."""
+    sizes = squared_gradients(x, "ReLU", rng, depth=depth, width=128, **options)
+    return float(np.log10(sizes[0] / sizes[-1]) / 2 / (depth - 1))
+
+
+def factors(seed: int) -> dict[str, float]:
+    """The factors of a layer (log10) with a norm and without, for weights of He's size times 0.1,
+    1 and 10. Homogeneity makes those without a norm differ by exactly 1."""
+    rng = np.random.default_rng(seed)
+    x = data.digits(rng).x_train[:32]
+    he = float(np.sqrt(2))
+    found = {
+        f"{name}, weights x {times:g}": factor(x, rng, gain=he * times, norm=norm)
+        for name, norm in (("batch norm", BATCH), ("no norm", NONE), ("centred only", CENTRE))
+        for times in (0.1, 1.0, 10.0)
+    }
+    found["layer norm"] = factor(x, rng, gain=he, norm=LAYER)
+    found["batch norm, skip connections"] = factor(x, rng, gain=he, skip=True)
+    found["no norm, skip connections, weights x 10"] = factor(
+        x, rng, gain=10 * he, norm=NONE, skip=True
+    )
+
+    def off(name: str, times: tuple) -> float:
+        return float(np.mean([abs(found[f"{name}, weights x {t:g}"]) for t in times]))
+
+    bad = (0.1, 10.0)
+    for name in ("batch norm", "centred only"):
+        found[f"{name}, nearer to 1"] = off("no norm", bad) - off(name, bad)
+    found["batch norm, nearer to 1 at He's size"] = off("no norm", (1.0,)) - off(
+        "batch norm", (1.0,)
+    )
+    found["batch norm, least"] = min(
+        found[f"batch norm, weights x {t:g}"] for t in (0.1, 1.0, 10.0)
+    )
+    found["no norm, least"] = min(found[f"no norm, weights x {t:g}"] for t in (0.1, 1.0, 10.0))
+    return found
+
+
+# The notes themselves give the factors of a layer with which a gradient vanishes and explodes, 0.9
+# and 1.1 (003, line 17): log10 of them are the bounds.
+HUNDRED = Trial(
+    factors,
+    seeds=range(6120, 6132),
+    bounds={"001-90": -0.0458, "001-91": 0.0414, "004-90": 0.0414, "yang2019-3": 0.0414},
+)

@@ -1,1 +1,0 @@
-"""Data, networks and one training loop; what serves one chapter alone has its name."""
