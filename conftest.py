@@ -7,6 +7,7 @@ It stands here, not in tests/, so that a run of one notebook finds it too.
 import parts
 import pytest
 import recorder
+import warm
 
 
 def pytest_addoption(parser):
@@ -14,6 +15,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    warm.install()
     try:
         parts.part(config.option.part or "1/1")
     except ValueError as error:
