@@ -1,1 +1,1 @@
-"""What only the book uses: studies, the register of claims, and what pages show."""
+"""The book's own code, beside the library: studies, the register of claims, views for pages."""

@@ -1,4 +1,4 @@
-"""What is claimed about the layers: the register, the call that decides, the tables of both."""
+"""The claims about the layers: the register, the call that decides, the tables of both."""
 
 from normbook.claims.decision import Decision, LedgerError, decide, verdict
 from normbook.claims.entries import (

@@ -1,4 +1,4 @@
-"""What an experiment found: the mean of its effect over the seeds, and where that mean lies."""
+"""Intervals for what an experiment found: the mean effect over its seeds."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""What studies share: data, networks, one training loop, trials."""
+"""Shared by all studies: data, networks, one training loop, trials."""

@@ -1,4 +1,4 @@
-"""What the pages show: shipped source, derivations step by step, pictures."""
+"""Views for pages: shipped source, derivations step by step, pictures, tables."""
 
 try:
     import matplotlib

@@ -1,1 +1,1 @@
-"""What the chapters measure; a module is named after its chapter."""
+"""The measurements of the chapters; a module is named after its chapter."""

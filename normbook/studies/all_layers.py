@@ -1,4 +1,4 @@
-"""What a layer shares, learns and does not see, asked of the shipped functions."""
+"""Ask the shipped functions what each layer shares, learns and does not see."""
 
 from collections.abc import Callable
 from typing import NamedTuple

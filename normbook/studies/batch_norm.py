@@ -1,4 +1,4 @@
-"""What the chapters on batch norm measure, and the page that decides the claims about it too."""
+"""Measurements for the chapters on batch norm and for their claims page."""
 
 import itertools
 from collections.abc import Callable, Sequence

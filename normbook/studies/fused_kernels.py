@@ -1,4 +1,4 @@
-"""What `make bench` measured of the kernels, as the page shows it: a table and a roofline."""
+"""Show what `make bench` measured of the kernels: a table and a roofline."""
 
 from statistics import median
 

@@ -1,4 +1,4 @@
-"""What the chapter on group norm and the page that decides the claims about it both measure."""
+"""Measurements for the chapter on group norm and for its claims page."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,4 @@
-"""What chapters/learning-rates.ipynb draws: the loss after 100 steps on digits, for a learning rate
-and a size of the initial weights."""
+"""Measure the loss after 100 steps on digits, by learning rate and size of the initial weights."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the scaling of the inputs is worth: to gradient descent, and to a test set."""
+"""Measure what scaling the inputs is worth, to gradient descent and to a test set."""
 
 from collections.abc import Callable
 from typing import NamedTuple

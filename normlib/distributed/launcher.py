@@ -185,7 +185,7 @@ def wait(workers: list[Worker], limit: float) -> None:
 
 
 def excuse(workers: list[Worker], late: float) -> None:
-    """Time in which this process itself stood still, stopped or starved, is nobody's silence."""
+    """Excuse the silence of workers while this process itself was stopped or starved."""
     for worker in workers:
         worker.heard += max(0.0, late)
 
@@ -290,7 +290,7 @@ def work(pipe: connection.Connection, task: bytes, rank: int, size: int, store: 
     except BaseException as error:
         say("error", (f"{type(error).__name__}: {error}", traceback.format_exc()))
     sys.stdout.flush()
-    parent.join()  # to go now could tear a connection that others still read from
+    parent.join()  # ending now could close a connection from which others still read
 
 
 def follow_parent(pipe: connection.Connection) -> None:

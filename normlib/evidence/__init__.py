@@ -1,4 +1,4 @@
-"""What each layer is confirmed with: one module for each layer, and in it one Case or more.
+"""The evidence for each layer: one module for each layer, and in it one Case or more.
 
 The cases are found here, so a new module is enough. Each is an attribute by the name of its layer,
 such as `evidence.batch_norm`, and CASES holds them all, in the order of the modules' names.

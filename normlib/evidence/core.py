@@ -1,4 +1,4 @@
-"""What the layers of the family share: the means over their axes, and the errors of their core."""
+"""Derive what the layers of the family share, and plant errors in their core."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What stands around the kernels: arrays in order, the shares of the threads, the last sums."""
+"""Prepare arrays for the kernels, share them among threads, and add up the last sums."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What every layer asks of its input, in one place.
+"""Check the input of every layer, in one place.
 
 The guard is duck-typed: anything with a shape and a dtype passes, so that arrays of
 SymPy symbols, complex arrays and torch tensors do. Each message says what was

@@ -42,7 +42,7 @@ def lacks_tensors(problem: Problem) -> str:
         far = float(np.max(np.abs(y.detach().numpy() - problem.y))) / scale
     except Exception as error:
         return f"the forward takes no torch tensors ({reason(error)})"
-    return "" if far <= problem.bounds.rounding else "on torch tensors y is another"
+    return "" if far <= problem.bounds.rounding else "on torch tensors the forward gives another y"
 
 
 def own_forward(problem: Problem) -> Callable:
@@ -89,7 +89,7 @@ def backpropagation(problem: Problem) -> list[Check]:
     """torch differentiates our forward, if it takes tensors; where there is a reference, also
     torch's own layer."""
     if problem.by_torch:
-        ours = [skipped("autograd", "it made the gradients that are tested here")]
+        ours = [skipped("autograd", "the gradients under test are its own")]
     else:
         lacking = lacks_tensors(problem)
         ours = [skipped("autograd", lacking)] if lacking else through_our_forward(problem)

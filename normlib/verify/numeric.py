@@ -107,7 +107,8 @@ def central_differences(problem: Problem) -> list[Check]:
     predicts.
 
     The complex step has shown which outputs an entry reaches, so entries that reach different
-    ones move at once (Curtis, Powell and Reid 1974). Whatever else moves is laid to all of them.
+    ones move at once (Curtis, Powell and Reid 1974). Any other output that moves counts against
+    all of them.
     """
     theirs = []
     for index, (a, steps) in enumerate(zip(problem.args, problem.steps, strict=True)):

@@ -1,4 +1,4 @@
-"""What goes to the witnesses: a layer, its arguments and a random upstream gradient."""
+"""Hold what the witnesses are given: a layer, its arguments and a random upstream gradient."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,8 +34,8 @@ DOUBLE, SINGLE = Bounds(1e-10, 1e-7), Bounds(1e-4, 1e-2)
 
 
 def spread(a: np.ndarray) -> float:
-    """The natural unit of an argument: how far its values lie apart along the axis along which
-    they lie closest, rounding aside; or their size, where they are all alike."""
+    """The natural unit of an argument: the smallest of its standard deviations along one axis,
+    rounding aside; or its size, where all its values are alike."""
     size = float(np.max(np.abs(a)))
     along = [np.sqrt(np.mean(np.var(a, axis=n))) for n in range(a.ndim) if a.shape[n] > 1]
     return min((float(s) for s in along if s > 1e-7 * size), default=size) or 1.0

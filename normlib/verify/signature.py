@@ -1,4 +1,4 @@
-"""What the signature of a layer says: its arguments, its settings, and data bound to it."""
+"""Read the signature of a layer: its arguments, its settings, and data bound to it."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the witnesses say: one check for each argument and witness, gathered in a verdict."""
+"""Gather what the witnesses say in a verdict: one check for each argument and witness."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
