@@ -28,7 +28,7 @@ class Kernel:
         path = [*filter(None, env.get("PYTHONPATH", "").split(os.pathsep)), *path]
         file = command[command.index("-f") + 1]
         given = file, cwd, env | {"JPY_PARENT_PID": str(os.getpid())}, path, told
-        self.process = context.Process(target=run, args=given, daemon=True)
+        self.process = context.Process(target=run, args=given)  # no daemon: pages start some, too
         self.process.start()
         self.pid = ready.recv()
 
