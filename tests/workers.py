@@ -132,17 +132,6 @@ def exits(rank):
     distributed.BatchNorm(3)(torch.randn(4, 3))
 
 
-def brings_no_pickle(rank):
-    return (lambda: rank) if rank == 1 else rank
-
-
-def fails_after_a_call(rank):
-    norm = distributed.BatchNorm(3)
-    norm(torch.randn(4, 3)).sum().backward()
-    if rank == 1:
-        raise RuntimeError("out of time, say")
-
-
 def trains_for_ever(rank, folder):
     Path(folder, f"{rank}.tmp").write_text(str(os.getpid()))
     Path(folder, f"{rank}.tmp").rename(Path(folder, f"{rank}.pid"))
