@@ -1,10 +1,6 @@
 """Data that several test files share."""
 
-from pathlib import Path
-
 import numpy as np
-
-FIXTURES = Path(__file__).with_name("fixtures")
 
 
 def batch_norm_args(shape: tuple[int, ...], rng: np.random.Generator, offset=0.0, scale=1.0):

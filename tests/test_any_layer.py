@@ -1,14 +1,10 @@
-"""A layer that was written elsewhere: what it takes is found out, and what it does wrong is shown.
-
-Whatever cannot be asked is named, and none of that hides an error.
-"""
+"""One call for any layer: what it takes, what it finds out by itself, and what it says."""
 
 import inspect
 import re
 import sys
-import time
+import warnings
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,15 +14,460 @@ from project import run
 
 import normlib
 from normbook.studies import own_layer
-from normlib import batch_norm, batch_norm_backward, evidence, verify
-from normlib.layers import guard
+from normlib import (
+    batch_norm,
+    batch_norm_backward,
+    evidence,
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    verify,
+)
 from normlib.verify import __main__ as command
-from normlib.verify import autograd, layouts, numeric, symbolic
+from normlib.verify import autograd, numeric, symbolic
+from normlib.verify.problem import Problem
+from normlib.verify.small import smaller
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((2, 6, 4))
+LABELS = np.array([0, 3, 1, 1, 2, 0])
+RMS = own_layer.rms_norm, own_layer.rms_norm_backward
+NORM = layer_norm, layer_norm_backward
+THREE = {"shapes": ((8, 3), (3,), (3,))}
+
+
+def said(*layer, **options) -> verify.Verdict:
+    """The verdict, green or red."""
+    return verify.check(*layer, raises=False, **options)
+
+
+def caught(*layer, **options) -> bool:
+    return "central differences" in said(*layer, **options).caught_by
+
+
+# One call, and its older names.
+
+
+@pytest.mark.parametrize("seed", [{}, {"seed": 3}, {"rng": np.random.default_rng(4)}])
+def test_a_call_needs_no_more_than_a_layer_and_shapes_and_asks_the_exact_witness_too(seed):
+    verdict = said(*NORM, **THREE, **seed)
+    ran = {"exact", "complex step", "central differences", "autograd", "second order", "layouts"}
+    assert not verdict.red and ran <= set(verdict.ran)
+    assert "SymPy 3×3" in repr(verdict)
+
+
+def test_the_evidence_of_a_layer_can_be_handed_to_every_name():
+    options = evidence.layer_norm()
+    args, rng = (X, Y[0], Y[1]), np.random.default_rng(0)
+    shapes = tuple(a.shape for a in args)
+    verdict = verify.check(*NORM, args, **options)
+    assert not verdict.not_run and re.search(r"exact +SymPy 2×3, 1×2×2 +0", repr(verdict))
+    options |= {"derivation": None, "small": options["small"]()[:1]}
+    for verdict in (
+        verify.check(*NORM, shapes=shapes, **options),
+        verify.layer(*NORM, shapes=shapes, rng=rng, **options),
+        verify.backward(*NORM, args, rng=rng, **options),
+    ):
+        assert [name for name, _ in verdict.not_run] == ["general size"]
+    assert len(verify.falsify(*NORM, args, **options | {"small": ()}).errors) == 16
+
+
+def test_a_set_of_small_shapes_may_stand_alone_and_none_turns_the_witness_off():
+    for small in (((2, 3), (3,), (3,)), (((2, 3), (3,), (3,)),)):
+        assert "SymPy 2×3" in repr(said(*NORM, **THREE, small=small))
+    verdict = said(*NORM, **THREE, small=())
+    assert dict(verdict.not_run)["exact"] == "no small shapes given"
+
+
+def test_either_arguments_or_shapes_are_given():
+    for given, got in (({}, "none"), ({"args": (X,), "shapes": ((6, 4),)}, "both")):
+        with pytest.raises(ValueError, match=rf"args or shapes must be given, but got {got}; try"):
+            verify.check(*NORM, **given)
+
+
+# Settings are given once.
+
+
+def test_settings_are_given_once_and_reach_the_evidence():
+    x, gamma, beta = (np.random.default_rng(1).standard_normal(s) for s in ((3, 6, 4), 6, 6))
+    args, pair = (x, gamma, beta), (group_norm, group_norm_backward)
+    settings, known = {"groups": 1, "eps": 0.1}, evidence.group_norm()
+    assert not verify.check(*pair, args, settings=settings, **known).not_run
+    fast = known | {"small": (), "derivation": None}
+    in_use = verify.check(*pair, args, settings=settings, **fast)
+    bound = partial(group_norm, **settings)
+    assert repr(verify.check(bound, pair[1], args, **fast)) == repr(in_use)
+    wrong = fast | {"flat": evidence.group_norm.flat(2)}
+    assert "properties" in said(*pair, args, settings=settings, **wrong).caught_by
+    table = verify.falsify(*pair, args, settings=settings, **fast)
+    assert len(table.errors) == 16 and table.caught.any(axis=1).all()
+
+
+# Small shapes are found.
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "shapes", "found"),
+    [
+        (*NORM, ((8, 3), (3,), (3,)), ((3, 3), (3,), (3,))),
+        (*NORM, ((4, 5, 6), (5, 6), (5, 6)), ((3, 3, 1), (3, 1), (3, 1))),
+        (batch_norm, batch_norm_backward, ((8, 6, 5, 5), (6,), (6,)), ((3, 3, 1, 1), (3,), (3,))),
+        # four channels, for each of two groups of one value would have no gradient
+        (partial(group_norm, groups=2), group_norm_backward, ((4, 8), *[(8,)] * 2),
+         ((3, 4), (4,), (4,))),
+        (partial(group_norm, groups=3), group_norm_backward, ((4, 6), *[(6,)] * 2),
+         ((2, 6), (6,), (6,))),
+        (partial(group_norm, groups=32), group_norm_backward, ((4, 64), *[(64,)] * 2), None),
+    ],
+)  # fmt: skip
+def test_small_shapes_are_cut_from_the_large_ones_where_the_layer_still_runs(
+    forward, backward, shapes, found
+):
+    rng = np.random.default_rng(5)
+    args = tuple(map(rng.standard_normal, shapes))
+    assert smaller(Problem(forward, backward, args, rng)) == ((found,) if found else ())
+    verdict = said(forward, backward, args)
+    assert not verdict.red and ("exact" in verdict.ran) is (found is not None)
+    if not found:
+        assert "no small shapes found" in dict(verdict.not_run)["exact"]
+
+
+def test_a_layer_whose_algebra_would_take_hours_is_not_asked_for_it():
+    def forward(x, gamma, beta):
+        once, first = layer_norm(x, gamma, beta)
+        twice, second = layer_norm(once @ once.T @ once, gamma, beta)
+        return twice, (first, second, once)
+
+    def backward(dy, cache):
+        first, second, h = cache
+        d, dgamma, dbeta = layer_norm_backward(dy, second)
+        dh = d @ h.T @ h + h @ d.T @ h + h @ h.T @ d
+        dx, more, again = layer_norm_backward(dh, first)
+        return dx, dgamma + more, dbeta + again
+
+    verdict = said(forward, backward, **THREE)
+    assert not verdict.red and "too long" in dict(verdict.not_run)["exact"]
+
+
+def test_what_is_no_algebra_is_not_asked_for_it():
+    forward = lambda x: (abs(x) * x, x)  # noqa: E731
+    verdict = said(forward, lambda dy, x: 2 * dy * abs(x), shapes=((3, 2),))
+    assert not verdict.red and dict(verdict.not_run)["exact"] == "not algebraic: Abs"
+
+
+LONG = 0.7978845608028654
+
+
+@pytest.mark.parametrize("number", [1 / 3, 1e-12, 0.044715, LONG, 3**-0.5])
+def test_a_rounded_number_in_a_right_layer_does_not_make_it_red(number):
+    forward = lambda x, w: ((number * x @ w) ** 3, (x, w))  # noqa: E731
+
+    def backward(dy, cache):
+        x, w = cache
+        d = dy * 3 * number**3 * (x @ w) ** 2
+        return d @ w.T, x.T @ d
+
+    verdict = said(forward, backward, shapes=((6, 4), (4, 3)))
+    assert not verdict.red
+    if number == LONG:
+        assert "rounded numbers, such as" in dict(verdict.not_run)["exact"]
+
+
+def test_a_short_number_that_is_wrong_is_still_seen_by_the_algebra():
+    verdict = said(lambda x: (x**3 / 3, x), lambda dy, x: 1.01 * dy * x**2, shapes=((6, 4),))
+    assert "exact" in verdict.caught_by
+
+
+# Outputs and arguments of every form.
+
+
+def cross_entropy(x, labels):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    p, rows = e / e.sum(axis=1, keepdims=True), np.arange(len(x))
+    return -np.mean(np.log(p[rows, labels])), (p, rows, labels)
+
+
+def cross_entropy_backward(dy, cache):
+    p, rows, labels = cache
+    d = p.copy()
+    d[rows, labels] -= 1
+    return dy * d / len(d)
+
+
+def of_first(change):
+    """The backward of the cross-entropy, spoilt."""
+    return lambda dy, cache: change(cross_entropy_backward(dy, cache))
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [lambda d: d, lambda d: (d, None), lambda d: [d, None]],
+    ids=["bare", "none", "list"],
+)
+def test_a_loss_is_a_number_and_labels_are_data(returned):
+    assert not said(cross_entropy, of_first(returned), (X, LABELS)).red
+    assert caught(cross_entropy, of_first(lambda d: returned(2 * d)), (X, LABELS))
+
+
+def embedding(weight, at):
+    return weight[at], (at, weight.shape)
+
+
+def embedding_backward(dy, cache):
+    at, shape = cache
+    dweight = np.zeros(shape, dy.dtype)
+    for row, place in zip(dy, at, strict=True):
+        dweight[place] = dweight[place] + row
+    return dweight
+
+
+def test_indices_are_data_even_for_the_exact_witness():
+    def overwrites(dy, cache):
+        at, shape = cache
+        dweight = np.zeros(shape, dy.dtype)
+        dweight[at] = dy  # the last of equal indices alone
+        return dweight
+
+    verdict = said(embedding, embedding_backward, (X, LABELS % 4))
+    assert not verdict.red and {c.argument for c in verdict.checks} >= {"dweight"}
+    assert "dat" not in {c.argument for c in verdict.checks}
+    assert caught(embedding, overwrites, (X, LABELS % 4))
+    in_front = lambda at, weight: embedding(weight, at)  # noqa: E731
+    assert not said(in_front, embedding_backward, (LABELS % 4, X)).red
+
+
+def test_a_gradient_of_integers_is_refused():
+    backward = lambda dy, cache: (embedding_backward(dy, cache), np.zeros(6))  # noqa: E731
+    with pytest.raises(ValueError, match=r"at must be an array of float64 where .*got int64; try"):
+        said(embedding, backward, (X, LABELS % 4))
+
+
+def dyt(x, alpha):
+    y = np.tanh(alpha * x)
+    return y, (x, alpha, y)
+
+
+def dyt_backward(dy, cache):
+    x, alpha, y = cache
+    d = dy * (1 - y * y)
+    return alpha * d, (d * x).sum()
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32])
+def test_an_argument_may_be_a_single_number(dtype):
+    verdict = said(dyt, dyt_backward, shapes=((6, 4), ()), dtype=dtype)
+    assert not verdict.red and "layouts" in verdict.ran
+    mean = lambda dy, cache: (dyt_backward(dy, cache)[0], dyt_backward(dy, cache)[1] / 24)  # noqa: E731
+    assert "dalpha" in said(dyt, mean, shapes=((6, 4), ()), dtype=dtype).differences()
+    assert not said(lambda x, alpha: torch.tanh(alpha * x), shapes=((6, 4), ())).red
+
+
+def with_statistics(x):
+    """Standardized rows, and the deviations by which they were divided."""
+    c = x - x.mean(-1, keepdims=True)
+    std = ((c * c).mean(-1) + 0.1) ** 0.5
+    return (c / std[:, None], std), (c, std)
+
+
+def with_statistics_backward(dy, cache):
+    (dy, dstd), (c, std) = dy, cache
+    along = (dstd - (dy * c).sum(-1) / std**2) / (std * c.shape[-1])
+    d = dy / std[:, None] + along[:, None] * c
+    return d - d.mean(-1, keepdims=True)
+
+
+def test_several_outputs_have_an_upstream_gradient_each():
+    pair = with_statistics, with_statistics_backward
+    verdict = said(*pair, shapes=((6, 4),), reference=lambda x: with_statistics(x)[0])
+    assert not verdict.red and {"forward", "autograd", "second order"} <= set(verdict.ran)
+    forgets = lambda dy, cache: pair[1]((dy[0], 0 * dy[1]), cache)  # noqa: E731
+    assert {"central differences", "autograd"} <= set(
+        said(pair[0], forgets, shapes=((6, 4),)).caught_by
+    )
+    wrong = lambda x: with_statistics(2 * x)[0]  # noqa: E731
+    assert "forward" in said(*pair, shapes=((6, 4),), reference=wrong).caught_by
+    assert not said(lambda x: with_statistics(x)[0], shapes=((6, 4),)).red
+    with pytest.raises(
+        ValueError, match=r"must return the pair y, cache, .*\(y, z\), cache for two"
+    ):
+        said(lambda x: (x, x, None), pair[1], shapes=((6, 4),))
+
+
+# Kinks, and slices whose scale is shorter than the step.
+
+
+def of_reals(f):
+    """As a compiled kernel, which leaves central differences alone to judge."""
+
+    def kernel(x):
+        if x.dtype.kind != "f":
+            raise TypeError("floats only")
+        return f(x)
+
+    return kernel
+
+
+def relu(x, threshold=0.0):
+    return np.maximum(x, 0), x > threshold
+
+
+def row_maximum(x):
+    y = x.max(axis=1, keepdims=True)
+    return y, x == y
+
+
+def masked(dy, mask):
+    return dy * mask
+
+
+KINKS = {"relu": relu, "row maximum": row_maximum}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, float])
+@pytest.mark.parametrize("layer", KINKS)
+def test_a_kink_within_the_step_makes_no_right_layer_red(layer, dtype):
+    drawn = [((6, 4), seed) for seed in range(30)] + [((16, 16), seed) for seed in range(3)]
+    for shape, seed in drawn:
+        for forward in (KINKS[layer], of_reals(KINKS[layer])):
+            verdict = said(forward, masked, shapes=(shape,), seed=seed, dtype=dtype, small=())
+            assert not verdict.red, seed
+
+
+@pytest.mark.parametrize("dtype", [np.float32, float])
+def test_a_kink_in_the_wrong_place_is_red_wherever_an_entry_lies_between(dtype):
+    """Also where it lies within the step; in float32 one whose upstream gradient is a hundredth
+    of the largest is below the bound, in the middle of a slope too."""
+    between = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x, threshold = rng.standard_normal((16, 16)).astype(dtype), 10 ** rng.uniform(-4, -1)
+        problem = Problem(partial(of_reals(partial(relu, threshold=threshold))), masked, (x,), rng)
+        wrong = (x > 0) & (x <= threshold)
+        seen = np.abs(problem.dy[wrong]) > 3 * problem.bounds.central * problem.scales[0]
+        between += seen.any()
+        red = any(c.failure for c in verify.central_differences(problem))
+        assert red or not seen.any(), seed
+        assert wrong.any() or not red, seed
+    assert between >= 10
+
+
+def test_at_a_kink_itself_every_value_between_the_slopes_is_right_and_no_other():
+    x = np.array([[0.0, 1.0, -1.0, 0.0]])
+    for value, red in ((0.0, False), (0.5, False), (1.0, False), (1.1, True), (-0.1, True)):
+        forward = of_reals(lambda x, v=value: (np.maximum(x, 0), np.where(x == 0, v, x > 0)))
+        assert caught(forward, masked, (x,)) is red, value
+
+
+def test_layer_norm_of_two_features_is_never_red():
+    """Where the two are close, y turns within sqrt(eps), far less than the spread of x."""
+    for seed in range(50):
+        options = {"seed": seed, "witnesses": ("central differences",)}
+        assert not said(*NORM, shapes=((6, 2), (2,), (2,)), **options).red, seed
+
+
+def test_a_wrong_layer_norm_of_two_features_is_red():
+    wrong = evidence.layer_norm.twins()["dx without the variance term"]
+    for seed in range(20):
+        shapes = (6, 2), (2,), (2,)
+        assert caught(wrong.forward, wrong.backward, shapes=shapes, seed=seed, small=())
+
+
+# What is said of a layer that cannot be judged.
+
+
+def test_a_layer_that_draws_numbers_is_told_that_first_and_nothing_else():
+    noise = np.random.default_rng(0)
+
+    def dropout(x):
+        mask = noise.random(x.shape) > 0.5
+        return x * mask, mask
+
+    for layer, options in (((dropout, masked), {}), ((torch.nn.Dropout(),), {})):
+        verdict = said(*layer, shapes=((6, 4),), **options)
+        assert [c.argument for c in verdict.red] == ["y"] and len(verdict.checks) == 1
+        assert "the layer gives different outputs for the same input" in verdict.differences()
+        assert verdict.not_run[0][0] == "all others"
+    with pytest.raises(verify.VerificationError, match="different outputs for the same input"):
+        verify.backward(dropout, masked, (X,), rng=np.random.default_rng(0))
+
+
+def test_numbers_at_which_the_layer_is_nan_are_told():
+    log = lambda x: (np.log(x), x)  # noqa: E731
+    with pytest.raises(
+        ValueError, match=r"y must be finite, but got nan at entry \[0, .*positive="
+    ):
+        said(log, lambda dy, x: dy / x, shapes=((6, 4),))
+    assert not said(log, lambda dy, x: dy / x, shapes=((6, 4),), positive=("x",)).red
+
+
+def writes_in_forward(x, weight):
+    x -= 0.1
+    return RMS[0](x, weight)
+
+
+def writes_in_backward(dy, cache):
+    dy *= 2
+    return RMS[1](dy, cache)
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        ((writes_in_forward, RMS[1]), ("x", "forward writes to it")),
+        ((RMS[0], writes_in_backward), ("dy", "backward writes to it")),
+    ],
+)
+def test_who_writes_to_what_it_was_given_is_told(layer, told):
+    for ask in (said, partial(verify.layer, rng=np.random.default_rng(0), raises=False)):
+        verdict = ask(*layer, shapes=((6, 4), (4,)))
+        assert [(c.argument, c.failure) for c in verdict.red] == [told]
+    args = X.copy(), np.ones(4)
+    verdict = verify.backward(*layer, args, rng=np.random.default_rng(0), raises=False)
+    assert told in {(c.argument, c.failure) for c in verdict.red}
+    assert np.array_equal(args[0], X)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0,)])
+def test_an_argument_without_numbers_is_refused(shape):
+    with pytest.raises(ValueError, match=rf"x must hold at least one number, but got .*{shape[0]}"):
+        said(*NORM, shapes=(shape, shape[-1:], shape[-1:]))
+
+
+def test_a_function_without_a_signature_is_asked_all_the_same():
+    verdict = said(torch.nn.functional.gelu, shapes=((6, 4),))
+    assert not verdict.red and {c.argument for c in verdict.checks} >= {"dargument_0"}
+
+
+def test_the_buffers_of_a_module_follow_its_input_and_stay_as_they_were():
+    module = torch.nn.BatchNorm1d(4)
+    before = {name: b.clone() for name, b in module.named_buffers()}
+    for dtype in (float, np.float32):
+        assert not said(module, shapes=((6, 4), (4,), (4,)), dtype=dtype).red
+    for name, b in module.named_buffers():
+        assert torch.equal(b, before[name]) and b.dtype == before[name].dtype
+
+
+def test_an_index_that_was_drawn_as_a_float_is_explained():
+    with pytest.raises(IndexError) as raised:
+        said(embedding, embedding_backward, shapes=((5, 3), (6,)))
+    assert "labels or indices, give args" in "".join(raised.value.__notes__)
+
+
+def test_a_large_layer_is_announced():
+    double = lambda x: (2 * x, None), lambda dy, cache: 2 * dy
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said(*double, shapes=((32, 64),))
+        with pytest.raises(UserWarning, match=r"16384 entries .* smaller shapes show the same"):
+            said(*double, shapes=((64, 256),))
+
+
+# A layer that was written elsewhere: what it takes is found out.
 
 MODULE = "normbook.studies.own_layer"
 SHAPES = ((6, 4), (4,))
 PAIR = own_layer.rms_norm, own_layer.rms_norm_backward
-REASONS = {"complex step": "not analytic", "autograd": "no torch tensors", "exact": "no symbols"}
 
 
 def seeded(seed=0):
@@ -94,26 +535,9 @@ def real_part(x, gamma, beta):
     return y.real + 0 * y, cache
 
 
-def absolute(x, gamma, beta):
-    y, cache = batch_norm(x, np.abs(gamma), beta)
-    return y, (cache, np.sign(gamma))
-
-
-def absolute_backward(dy, cache):
-    dx, dgamma, dbeta = batch_norm_backward(dy, cache[0])
-    return dx, dgamma * cache[1], dbeta
-
-
-@pytest.mark.parametrize(
-    ("forward", "backward"),
-    [
-        (drops_the_imaginary_part, batch_norm_backward),
-        (real_part, batch_norm_backward),
-        (absolute, absolute_backward),
-    ],
-)
-def test_a_forward_that_is_not_analytic_is_not_asked_for_complex_numbers(forward, backward):
-    said = verdict(forward, backward, **BATCH)
+@pytest.mark.parametrize("forward", [drops_the_imaginary_part, real_part])
+def test_a_forward_that_is_not_analytic_is_not_asked_for_complex_numbers(forward):
+    said = verdict(forward, batch_norm_backward, **BATCH)
     assert not said.red
     assert "complex step" in dict(said.not_run) and "complex step" not in said.ran
 
@@ -143,11 +567,6 @@ def test_a_setting_with_a_default_may_stand_in_its_place_and_the_reference_gets_
     assert "forward" in verdict(forward, batch_norm_backward, **BATCH, reference=fixed).caught_by
 
 
-def test_a_function_without_a_signature_has_numbered_arguments():
-    said = verdict(lambda *a: batch_norm(*a), batch_norm_backward, **BATCH)
-    assert not said.red and {"dargument_0", "dargument_2"} <= {c.argument for c in said.checks}
-
-
 def test_only_what_is_named_is_varied():
     """A gain is a number above 0, as eps is: 0 in its place would make the layer another one."""
 
@@ -166,35 +585,6 @@ def test_only_what_is_named_is_varied():
     assert "properties" in verdict(forward, backward, **BATCH, **options).caught_by  # eps stayed
     with pytest.raises(ValueError, match=r"varied must name settings .*'gain'.*got \['epsilon'\]"):
         verify.layer(forward, backward, **BATCH, **seeded(), varied=("epsilon",))
-
-
-# What is wrong is still found, by the witnesses that remain.
-
-PLANTED = [t for t in evidence.batch_norm.twins().values() if "forward and" not in t.name]
-
-
-@pytest.mark.parametrize("twin", PLANTED, ids=lambda twin: twin.name)
-def test_each_planted_error_is_found_in_a_kernel_for_real_numbers(twin):
-    said = verdict(on_real_numbers(twin.forward), twin.backward, **BATCH)
-    assert "central differences" in said.caught_by
-
-
-SINGLE = [t for t in PLANTED if t.name != "one wrong entry of dx"]  # by a 100th of its value
-
-
-@pytest.mark.parametrize("twin", SINGLE, ids=lambda twin: twin.name)
-def test_each_planted_error_is_found_in_a_kernel_of_float32(twin):
-    kernel = on_real_numbers(twin.forward)
-    assert (
-        "central differences" in verdict(kernel, twin.backward, **BATCH, dtype=np.float32).caught_by
-    )
-
-
-def test_an_error_of_a_hundredth_in_float32_takes_a_reference():
-    twin = evidence.batch_norm.twins()["one wrong entry of dx"]
-    kernel = on_real_numbers(twin.forward)
-    options = BATCH | REFERENCE | {"dtype": np.float32}
-    assert "autograd" in verdict(kernel, twin.backward, **options).caught_by
 
 
 def test_float32_has_bounds_of_its_own_and_they_are_printed():
@@ -243,12 +633,7 @@ def test_a_module_passes_with_its_parameters_as_arguments(module):
     assert {"central differences", "second order", "layouts"} <= set(said.ran)
 
 
-def test_a_class_of_modules_is_refused():
-    with pytest.raises(ValueError, match="a module itself, but got the class LayerNorm; make one"):
-        verdict(torch.nn.LayerNorm)
-
-
-class WithContext(torch.autograd.Function):
+class NoGradient(torch.autograd.Function):
     """The newer form, in which forward has no ctx; and it gives no gradient for the weight."""
 
     @staticmethod
@@ -264,9 +649,21 @@ class WithContext(torch.autograd.Function):
         return dy * ctx.saved_tensors[1], None
 
 
-def test_a_gradient_that_never_arrives_is_named():
-    with pytest.raises(ValueError, match="dweight must be an array, but got a NoneType"):
-        verdict(WithContext)
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        ((torch.nn.LayerNorm,), "a module itself, but got the class LayerNorm; make one"),
+        ((NoGradient,), "dweight must be an array, but got a NoneType"),
+        ((lambda x, weight: (x * weight, None),), "return a tensor, .* but got a tuple; wrap it"),
+        (
+            (lambda x, weight: (torch.tensor(x * weight), None), PAIR[1]),
+            r"y must be a NumPy array, but got .*Tensor; wrap",
+        ),
+    ],
+)
+def test_what_is_no_layer_is_refused(layer, message):
+    with pytest.raises(ValueError, match=message):
+        verdict(*layer)
 
 
 class OnlyOnce(own_layer.RMSNorm):
@@ -282,11 +679,6 @@ def test_a_function_that_can_be_differentiated_only_once_is_told_so():
     assert "no double backward" in dict(said.not_run)["second order"]
 
 
-def test_a_layer_of_torch_must_return_tensors():
-    with pytest.raises(ValueError, match=r"must return a tensor, .* but got a tuple; wrap it"):
-        verdict(lambda x, weight: (x * weight, None))
-
-
 # Three errors, and other strides.
 
 
@@ -298,10 +690,8 @@ def test_a_layer_of_torch_must_return_tensors():
         ((own_layer.SavedOnTheWay,), {"second order"}),
     ],
 )
-def test_each_error_of_the_page_is_found_by_these_witnesses_alone_and_in_seconds(pair, witnesses):
-    start = time.perf_counter()
+def test_each_error_of_the_page_is_found_by_these_witnesses_alone(pair, witnesses):
     assert set(verdict(*pair).caught_by) == witnesses
-    assert time.perf_counter() - start < 5
 
 
 def spoilt(change):
@@ -339,14 +729,6 @@ def test_a_layout_that_is_refused_is_told():
     assert {c.failure for c in said.red} == {"refused (RuntimeError: view size is not compatible)"}
 
 
-@pytest.mark.parametrize("make", [f for pair in layouts.LAYOUTS.values() for f in pair])
-def test_a_layout_keeps_the_numbers_but_for_the_repeated_sample(make):
-    a = np.random.default_rng(0).standard_normal((3, 2, 4))
-    expected = np.broadcast_to(a[:1], a.shape) if make is layouts.repeated else a
-    assert np.array_equal(make(a), expected) and make(a).flags.writeable
-    assert make is layouts.plain or make(a).strides != a.strides
-
-
 def test_a_layer_that_answers_otherwise_the_second_time_is_seen():
     noise = np.random.default_rng(0)
 
@@ -356,25 +738,6 @@ def test_a_layer_that_answers_otherwise_the_second_time_is_seen():
 
     said = verdict(PAIR[0], backward)
     assert ("dweight", "the same once more") in {(c.argument, c.how) for c in said.red}
-
-
-def writes_to_x(x, weight):
-    x -= 0.1
-    return PAIR[0](x, weight)
-
-
-def writes_to_dy(dy, cache):
-    dy *= 2
-    return PAIR[1](dy, cache)
-
-
-@pytest.mark.parametrize(
-    ("pair", "name"),
-    [((writes_to_x, PAIR[1]), "x"), ((PAIR[0], writes_to_dy), "dy")],
-)
-def test_a_layer_that_writes_to_what_it_is_given_is_red_and_no_traceback(pair, name):
-    said = verdict(*pair)
-    assert [c.argument for c in said.red] == [name] and said.not_run[0][0] == "all others"
 
 
 # Where the first disagreement is.
@@ -399,10 +762,6 @@ def test_the_first_wrong_entry_and_the_worst_are_told_with_both_numbers():
     assert text.startswith("dx is wrong according to: complex step, central differences")
     assert re.search(r"first entry \[1, 2\]: expected \S+, got \S+\n +worst entry \[4, 0\]", text)
     assert problem.lacks_complex == ""
-
-
-def test_of_a_layer_that_is_right_no_difference_is_told():
-    assert verdict(*PAIR).differences() == ""
 
 
 # The command.
@@ -438,12 +797,9 @@ def test_the_command_takes_a_layer_of_torch_settings_and_float32(capsys):
 
 
 BAD_WORDS = {
-    "no such module": (["nowhere:f"], "expected a module .* imported from .*got 'nowhere'"),
     "no such function": (
         [f"{MODULE}:f"], "expected a function of .*among (?!.*'WITNESSES').*'rms_norm'.* got 'f'",
     ),
-    "no function": (["nowhere"], "expected module:function, got 'nowhere'"),
-    "no module": ([":rms_norm"], "expected module:function, got ':rms_norm'"),
     "another argument": (
         [f"{MODULE}:RMSNorm", "--positive", "var"],
         "positive must name .*'weight'.* got .*'var'",
@@ -467,12 +823,6 @@ def test_the_command_shows_the_traceback_of_a_layer_that_fails(capsys):
     words = f"{MODULE}:rms_norm", ":rms_norm_backward", "--set", "eps=none"
     assert main(*words) == 2
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_the_command_draws_from_the_seed_0_unless_it_is_told_another():
-    words = [f"{MODULE}:rms_norm", "--shapes", "4"]
-    more = [*words, "--seed", "3"]
-    assert command.parse_arguments(words).seed == 0 != command.parse_arguments(more).seed
 
 
 @pytest.mark.parametrize("words", [["--shapes", "8by3"], ["--shapes", "0x3"], ["--set", "eps"]])
@@ -501,48 +851,11 @@ class Bare:
     shape, ndim, dtype = (3, 4), 2, type("strict", (), {"__repr__": lambda _: "strict.float64"})()
 
 
-class Named:
-    """A dtype of another library, of which only the name is known; JAX's bfloat16 has a kind
-    that NumPy gives to no number."""
-
-    def __init__(self, name, **known):
-        self.name = name
-        vars(self).update(known)
-
-    def __repr__(self):
-        return self.name
-
-
-@pytest.mark.parametrize(
-    ("dtype", "passes"),
-    [
-        (torch.float16, True),
-        (torch.complex64, True),
-        (torch.int32, False),
-        (np.dtype(object), True),
-        (np.dtype("float32"), True),
-        (np.dtype(bool), False),
-        (Named("bfloat16", kind="V"), True),
-        (Named("strict.complex128"), True),
-        (Named("strict.uint8", kind="u"), False),
-    ],
-    ids=str,
-)
-def test_a_dtype_of_any_library_is_known_by_its_kind_or_its_name(dtype, passes):
-    assert guard.has_fractions(dtype) == passes
-
-
 def test_an_array_without_methods_is_refused_with_what_to_do():
     with pytest.raises(ValueError, match=r"x must be an array with methods .*got a Bare; try"):
         normlib.layer_norm(Bare(), Bare(), Bare())
     with pytest.raises(ValueError, match=r"x must be a NumPy array .*got strict.float64 in"):
         verify.Problem(*PAIR, (Bare(), np.ones(4)), **seeded())
-
-
-def test_what_has_a_shape_and_no_dtype_is_no_array():
-    half = SimpleNamespace(shape=(4, 3), mean=np.mean)
-    with pytest.raises(ValueError, match=r"x must be an array, but got a SimpleNamespace; try"):
-        normlib.layer_norm(half, np.ones(3), np.ones(3))
 
 
 class Traced(np.ndarray):
@@ -572,12 +885,6 @@ ONES = np.ones(4)
 def test_no_layer_asks_a_traced_array_for_its_values(layer):
     x = np.random.default_rng(0).standard_normal((3, 4))
     assert np.array_equal(layer(x.view(Traced)), layer(x))
-
-
-def test_a_layer_that_returns_arrays_of_another_library_is_told_so():
-    forward = lambda x, weight: (torch.tensor(x * weight), None)  # noqa: E731
-    with pytest.raises(ValueError, match=r"y must be a NumPy array, but got .*Tensor; wrap"):
-        verdict(forward, PAIR[1])
 
 
 # Each witness alone says what it lacks.

@@ -7,21 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from normbook.lab import data, networks
 from normbook.studies import batch_norm as shared
 
 rng = np.random.default_rng
-
-
-def test_the_net_on_digits_and_its_batches_are_those_that_the_pages_describe():
-    digits = data.digits(rng(0))
-    net, (x, labels, order) = shared.digits_task(digits, rng(1))
-    again, _ = shared.digits_task(digits, rng(1))
-    assert [net[f"w{i}"].shape for i in (0, 1)] == [(64, 64)] * 2 and networks.depth(net) == 2
-    assert net["w_out"].shape == (64, 10) and all((net[name] == again[name]).all() for name in net)
-    assert x is digits.x_train and labels is digits.labels_train
-    assert [batch.shape for batch in order] == [(64,)] * 200
-    assert len(set(np.concatenate(order[:22]))) == 22 * 64  # without return
 
 
 @pytest.mark.parametrize("m", [2, 3])

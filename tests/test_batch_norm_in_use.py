@@ -36,35 +36,11 @@ def test_batches_of_one_kind_hold_every_row_once_and_one_label_each(given):
     assert all(len(set(labels[rows])) == 1 and 8 <= len(rows) < 16 for rows in batches)
 
 
-def test_answers_among_their_own_kind_are_chance_and_the_mean_is_why(given):
-    batches = use.alike(given.digits.labels_test, 32)
-
-    def by(statistic):
-        return right(given, lambda x: use.with_batch(given.net, statistic, x), batches)
-
-    assert right(given, copy.deepcopy(given.net).train(), batches) < 0.2
-    assert by("mean") < 0.2 and min(by("var"), right(given, given.net, batches)) > 0.9
-
-
-def test_statistics_from_the_training_data_serve_and_others_do_not(given):
-    assert right(given, use.measured(given.net, given.digits.x_train)) > 0.95
-    others = use.elsewhere(given.net, given.digits)
-    assert len(others) == 3 and max(right(given, net) for net in others.values()) < 0.9
-
-
 def test_a_folded_net_has_no_norms_and_answers_the_same(given):
     folded, x = use.folded(given.net), torch.tensor(given.digits.x_test)
     assert use.norms(given.net) and not use.norms(folded)
     assert (folded(x) - given.net(x)).abs().max() < 1e-12
     assert not {*folded.parameters()} & {*given.net.parameters()}  # to train it is safe
-
-
-def test_frozen_statistics_end_at_rate_1_and_folding_at_rate_3_while_training_mode_goes_on(given):
-    ends = use.tuned(given.net, given.digits, given.order[use.STEPS :], rates=(0.1, 1, 3))
-    assert max(losses[0] for losses in ends.values()) < 0.05
-    assert np.isnan(ends["frozen statistics"][1:]).all()
-    assert ends["folded"][1] < 0.05 and not ends["folded"][2] < 10
-    assert max(ends["training mode"]) < 0.3
 
 
 def test_a_step_of_the_weights_moves_the_folded_ones_by_the_stretch(given):
@@ -77,12 +53,6 @@ def test_a_step_of_the_weights_moves_the_folded_ones_by_the_stretch(given):
     assert (scale * slopes[0] - scale**2 * slopes[1]).abs().max() < 1e-12
     first, second = use.stretch(net)
     assert abs(first - (scale**2).mean()) < 1e-12 and 5 < first < 7 and second > 1
-
-
-def test_a_long_memory_lags_behind_the_training(given):
-    start, order = given.untrained, given.order[:20]
-    short, long = (use.followed(start, given.digits, order, m)[-1] for m in (0.1, 0.01))
-    assert short > 0.89 and long < 0.85
 
 
 def test_only_with_frozen_statistics_are_gradients_of_parts_those_of_the_whole(given):

@@ -124,21 +124,6 @@ def test_the_memory_stays_far_below_that_of_the_jacobian(shape):
     assert peak < args[0].nbytes * args[0].size / 10
 
 
-def test_a_single_number_may_be_an_argument():
-    forward = lambda x, a: (x * a, (x, a))  # noqa: E731
-    backward = lambda dy, cache: (dy * cache[1], np.asarray((dy * cache[0]).sum()))  # noqa: E731
-    assert red(forward, backward, (ARGS[0], np.array(3.0))) == set()
-    wrong = lambda dy, cache: (dy * cache[1], np.asarray(dy.sum()))  # noqa: E731
-    assert red(forward, wrong, (ARGS[0], np.array(3.0))) == {"da"}
-
-
-def test_all_arguments_move_at_once_each_by_its_own_size():
-    directions = problem(batch_norm, batch_norm_backward, ARGS).along
-    larger = problem(batch_norm, batch_norm_backward, tuple(8 * a for a in ARGS)).along
-    for small, large in zip(directions, larger, strict=True):
-        assert small.all() and (large == 8 * small).all()
-
-
 # Kinks.
 
 

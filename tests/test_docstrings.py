@@ -2,7 +2,6 @@
 
 import math
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,36 +11,23 @@ from normbook.show import entry
 
 RNG = np.random.default_rng(0)
 X, DY = RNG.standard_normal((2, 6, 4, 3)) + 0.5
-GAMMA, BETA, MEAN = RNG.standard_normal((3, 4))
-VAR = RNG.uniform(0.5, 2, 4)
-ROW_GAMMA, ROW_BETA = RNG.standard_normal((2, 3))
-EPS = 0.1
-BATCH, ROW, POSITIONS = (0, 2), (2,), (2,)
-
-
-def channel(parameter):
-    return parameter.reshape(1, -1, 1)
-
-
-def translated(formula):
-    """Each part such as `dx = rstd · d` as a name and Python text; words alone are dropped."""
-    text = formula.replace("·", "*").replace("²", "**2").replace("^", "**")
-    text = re.sub(r"\bmean\(", "average(", text)
-    text = re.sub(r"\|([^|]+)\|", r"norm(\1)", text)
-    pieces = (piece.strip() for piece in re.split(r",\s{3}|,\n|\n", text))
-    return dict(piece.split(" = ") for piece in pieces if " = " in piece)
+GAMMA, BETA, MEAN = RNG.standard_normal((3, 4, 1))  # beside the channels of x
+VAR, EPS = RNG.uniform(0.5, 2, (4, 1)), 0.1
+BATCH = (0, 2)
 
 
 def evaluated(function, axes, **known):
     """Every name that the formula defines, in whatever order its parts stand."""
+    text = entry(function).formula.replace("·", "*").replace("²", "**2").replace("^", "**")
+    text = re.sub(r"\|([^|]+)\|", r"norm(\1)", re.sub(r"\bmean\(", "average(", text))
+    pieces = (piece.strip() for piece in re.split(r",\s{3}|,\n|\n", text))
+    waiting = dict(piece.split(" = ") for piece in pieces if " = " in piece)
     scope = known | {
         "average": lambda a: a.mean(axis=axes, keepdims=True),
         "sum": lambda a: a.sum(axis=axes, keepdims=True),
         "sqrt": np.sqrt,
         "norm": lambda a: np.sqrt((a * a).sum(axis=axes, keepdims=True)),
     }
-    waiting = translated(entry(function).formula)
-    assert waiting, function.__name__
     for _ in range(len(waiting)):
         for name in list(waiting):
             try:
@@ -53,135 +39,73 @@ def evaluated(function, axes, **known):
     return scope
 
 
-def moments(x, axes):
-    return {"mean": x.mean(axis=axes, keepdims=True), "var": x.var(axis=axes, keepdims=True)}
+def norms():
+    """The layers that standardize, each over its axes: what their formulas know, and must give."""
+    for name, axes, size, known in (
+        ("batch_norm", BATCH, (4, 1), {}),
+        ("layer_norm", (2,), (3,), {}),
+        ("rms_norm", (2,), (3,), {}),
+        ("instance_norm", (2,), (4, 1), {}),
+        ("group_norm", (1, 2), (4, 1), {"groups": 1}),
+    ):
+        forward, backward = (getattr(normlib, name + end) for end in ("", "_backward"))
+        gamma, beta = RNG.standard_normal((2, *size))
+        given = [gamma.ravel(), beta.ravel()][: 1 if name == "rms_norm" else 2]
+        y, cache = forward(X, *given, eps=EPS, **known)
+        mean, var = X.mean(axes, keepdims=True), X.var(axes, keepdims=True)
+        c = X if name == "rms_norm" else X - mean
+        rstd = ((c * c).mean(axes, keepdims=True) + EPS) ** -0.5
+        scope = {"x": X, "gamma": gamma, "beta": beta, "eps": EPS, "mean": mean, "var": var}
+        yield forward, axes, scope, {"y": y}
+        dx, dgamma, *_ = backward(DY, cache)
+        scope = {"dy": DY, "gamma": gamma, "xhat": c * rstd, "rstd": rstd}
+        # elsewhere the parameters' sums run over other axes than the means
+        yield backward, axes, scope, {"dx": dx} | ({"dgamma": dgamma} if axes == BATCH else {})
 
 
-GROUPED = X.reshape(6, 2, 6)
-FORWARDS = {
-    "batch_norm": (normlib.batch_norm, (X, GAMMA, BETA), X, BATCH, (GAMMA, BETA)),
-    "layer_norm": (normlib.layer_norm, (X, ROW_GAMMA, ROW_BETA), X, ROW, (ROW_GAMMA, ROW_BETA)),
-    "rms_norm": (normlib.rms_norm, (X, ROW_GAMMA), X, ROW, (ROW_GAMMA, ROW_BETA)),
-    "instance_norm": (normlib.instance_norm, (X, GAMMA, BETA), X, POSITIONS, (GAMMA, BETA)),
-}
-
-
-def shaped(parameters, x):
-    return [p if p.shape == x.shape[-1:] else channel(p) for p in parameters]
-
-
-@pytest.mark.parametrize("name", FORWARDS)
-def test_the_formula_of_a_forward_gives_its_output(name):
-    function, args, x, axes, parameters = FORWARDS[name]
-    gamma, beta = shaped(parameters, x)
-    scope = evaluated(function, axes, x=x, gamma=gamma, beta=beta, eps=EPS, **moments(x, axes))
-    np.testing.assert_allclose(scope["y"], function(*args, eps=EPS)[0], rtol=1e-12)
-
-
-@pytest.mark.parametrize("name", FORWARDS)
-def test_the_formula_of_a_backward_gives_its_gradients(name):
-    function, args, x, axes, parameters = FORWARDS[name]
-    gamma, _ = shaped(parameters, x)
-    backward = getattr(normlib, f"{name}_backward")
-    cache = function(*args, eps=EPS)[1]
-    xhat, rstd = cache.standardized.xhat.reshape(x.shape), cache.standardized.rstd
-    rstd = rstd.reshape(6, 4, 1) if name == "instance_norm" else rstd
-    scope = evaluated(backward, axes, dy=DY, gamma=gamma, xhat=xhat, rstd=rstd)
-    gradients = backward(DY, cache)
-    np.testing.assert_allclose(scope["dx"], gradients[0], atol=1e-12)
-    if name == "batch_norm":  # elsewhere the parameters' sums run over other axes than the means
-        np.testing.assert_allclose(scope["dgamma"].ravel(), gradients[1], rtol=1e-11)
-        np.testing.assert_allclose(scope["dbeta"].ravel(), gradients[2], rtol=1e-11)
-
-
-def test_the_formulas_of_group_norm_hold_in_one_group():
-    forward = partial(normlib.group_norm, groups=1, eps=EPS)
-    gamma, beta = channel(GAMMA), channel(BETA)
-    axes = (1, 2)
-    known = {"x": X, "gamma": gamma, "beta": beta, "eps": EPS, **moments(X, axes)}
-    y, cache = forward(X, GAMMA, BETA)
-    np.testing.assert_allclose(evaluated(normlib.group_norm, axes, **known)["y"], y, rtol=1e-11)
-    known = {"dy": DY, "gamma": gamma, "rstd": cache.standardized.rstd}
-    known["xhat"] = cache.standardized.xhat.reshape(X.shape)
-    dx = evaluated(normlib.group_norm_backward, axes, **known)["dx"]
-    np.testing.assert_allclose(dx, normlib.group_norm_backward(DY, cache)[0], atol=1e-12)
-
-
-def test_the_formulas_of_partial_rms_norm_hold():
-    gamma = channel(GAMMA)[0, :, 0]
+def others():
+    gamma, beta, mean, var = (a[:, 0] for a in (GAMMA, BETA, MEAN, VAR))
+    y, cache = normlib.batch_norm_inference(X, mean, var, gamma, beta, eps=EPS)
+    scope = {"x": X, "mean": MEAN, "var": VAR, "gamma": GAMMA, "beta": BETA, "eps": EPS}
+    yield normlib.batch_norm_inference, BATCH, scope, {"y": y}
+    names = ("dx", "dmean", "dvar", "dgamma", "dbeta")
+    found = zip(names, normlib.batch_norm_inference_backward(DY, cache), strict=True)
+    scope = {"dy": DY, "gamma": GAMMA, "xhat": cache.xhat, "rstd": cache.rstd}
+    yield normlib.batch_norm_inference_backward, BATCH, scope, dict(found)
+    xhat, cache = normlib.standardize(X, axes=BATCH, eps=EPS)
+    yield normlib.standardize, BATCH, {"x": X, "eps": EPS}, {"xhat": xhat}
+    scope = {"dxhat": DY, "xhat": xhat, "rstd": cache.rstd}
+    dx = normlib.standardize_backward(DY, cache)
+    yield normlib.standardize_backward, BATCH, scope, {"dx": dx}
+    w, cache = normlib.weight_norm(X[0], gamma)
+    yield normlib.weight_norm, (1,), {"v": X[0], "g": GAMMA}, {"w": w}
+    dv, dg = normlib.weight_norm_backward(DY[0], cache)
+    scope = {"v": X[0], "dw": DY[0], "g": GAMMA}
+    yield normlib.weight_norm_backward, (1,), scope, {"dv": dv, "dg": dg}
+    y, cache = normlib.mean_only_batch_norm(X, beta)
+    scope = {"x": X, "mean": X.mean(axis=BATCH, keepdims=True), "beta": BETA}
+    yield normlib.mean_only_batch_norm, BATCH, scope, {"y": y}
+    dx, dbeta = normlib.mean_only_batch_norm_backward(DY, cache)
+    yield normlib.mean_only_batch_norm_backward, BATCH, {"dy": DY}, {"dx": dx, "dbeta": dbeta}
     x, dy = X[..., 0], DY[..., 0]
     y, cache = normlib.partial_rms_norm(x, gamma, fraction=0.7, eps=EPS)
-    mean_k = lambda a: a[:, :3].mean(axis=1, keepdims=True)  # noqa: E731
-    known = {"x": x, "gamma": gamma, "eps": EPS, "mean_k": mean_k, "n": 4, "fraction": 0.7}
-    scope = evaluated(normlib.partial_rms_norm, (1,), **known, ceil=math.ceil)
-    np.testing.assert_allclose(scope["y"], y, rtol=1e-12)
-    assert scope["k"] == cache.k == 3
-    known = {"dy": dy, "gamma": gamma, "xhat": cache.xhat, "rstd": cache.rstd, "k": cache.k}
-    first = np.array([1, 1, 1, 0])
-    scope = evaluated(normlib.partial_rms_norm_backward, (1,), **known, first=first)
-    dx, _ = normlib.partial_rms_norm_backward(dy, cache)
-    np.testing.assert_allclose(scope["dx"], dx, atol=1e-12)
-    wrong = evaluated(normlib.partial_rms_norm_backward, (1,), **known, first=first[::-1])
-    assert np.abs(wrong["dx"] - dx).max() > 1e-2
-
-
-def test_the_formulas_at_inference_hold():
-    statistics = {"mean": channel(MEAN), "var": channel(VAR)}
-    affine = {"gamma": channel(GAMMA), "beta": channel(BETA)}
-    y, cache = normlib.batch_norm_inference(X, MEAN, VAR, GAMMA, BETA, eps=EPS)
-    known = {"x": X, "eps": EPS, **statistics, **affine}
-    scope = evaluated(normlib.batch_norm_inference, BATCH, **known)
-    np.testing.assert_allclose(scope["y"], y, rtol=1e-12)
-    known = {"dy": DY, "gamma": channel(GAMMA), "xhat": cache.xhat, "rstd": cache.rstd}
-    scope = evaluated(normlib.batch_norm_inference_backward, BATCH, **known)
-    names = ("dx", "dmean", "dvar", "dgamma", "dbeta")
-    for name, gradient in zip(names, normlib.batch_norm_inference_backward(DY, cache), strict=True):
-        np.testing.assert_allclose(scope[name].ravel(), gradient.ravel(), atol=1e-12)
-
-
-def test_the_formulas_of_standardize_hold():
-    xhat, cache = normlib.standardize(X, axes=BATCH, eps=EPS)
-    scope = evaluated(normlib.standardize, BATCH, x=X, eps=EPS)
-    np.testing.assert_allclose(scope["xhat"], xhat, rtol=1e-11)
-    known = {"dxhat": DY, "xhat": xhat, "rstd": cache.rstd}
-    dx = evaluated(normlib.standardize_backward, BATCH, **known)["dx"]
-    np.testing.assert_allclose(dx, normlib.standardize_backward(DY, cache), atol=1e-12)
-
-
-def test_the_formulas_of_weight_norm_hold():
-    v, dw, g = X[0], DY[0], GAMMA
-    w, cache = normlib.weight_norm(v, g)
-    scope = evaluated(normlib.weight_norm, (1,), v=v, g=g[:, None])
-    np.testing.assert_allclose(scope["w"], w, rtol=1e-12)
-    scope = evaluated(normlib.weight_norm_backward, (1,), v=v, dw=dw, g=g[:, None])
-    dv, dg = normlib.weight_norm_backward(dw, cache)
-    np.testing.assert_allclose(scope["dv"], dv, atol=1e-12)
-    np.testing.assert_allclose(scope["dg"].ravel(), dg, atol=1e-12)
-
-
-def test_the_formulas_of_mean_only_batch_norm_hold():
-    y, cache = normlib.mean_only_batch_norm(X, BETA)
-    known = {"x": X, "mean": X.mean(axis=BATCH, keepdims=True), "beta": channel(BETA)}
-    scope = evaluated(normlib.mean_only_batch_norm, BATCH, **known)
-    np.testing.assert_allclose(scope["y"], y, atol=1e-12)
-    scope = evaluated(normlib.mean_only_batch_norm_backward, BATCH, dy=DY)
-    dx, dbeta = normlib.mean_only_batch_norm_backward(DY, cache)
-    np.testing.assert_allclose(scope["dx"], dx, atol=1e-12)
-    np.testing.assert_allclose(scope["dbeta"].ravel(), dbeta, atol=1e-12)
+    scope = {"x": x, "gamma": gamma, "eps": EPS, "n": 4, "fraction": 0.7, "ceil": math.ceil}
+    scope["mean_k"] = lambda a: a[:, :3].mean(axis=1, keepdims=True)
+    yield normlib.partial_rms_norm, (1,), scope, {"y": y, "k": 3}
+    scope = {"dy": dy, "gamma": gamma, "xhat": cache.xhat, "rstd": cache.rstd, "k": 3}
+    scope["first"] = np.array([1, 1, 1, 0])
+    dx = normlib.partial_rms_norm_backward(dy, cache)[0]
+    yield normlib.partial_rms_norm_backward, (1,), scope, {"dx": dx}
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong"), [("+ eps", "- eps"), ("gamma · xhat + beta", "gamma · x + beta")]
+    ("function", "axes", "known", "expected"),
+    [pytest.param(*row, id=row[0].__name__) for row in (*norms(), *others())],
 )
-def test_a_wrong_formula_in_a_docstring_is_seen(right, wrong):
-    def misprinted():
-        pass
-
-    misprinted.__doc__ = normlib.batch_norm.__doc__.replace(right, wrong)
-    known = {"x": X, "gamma": channel(GAMMA), "beta": channel(BETA), "eps": EPS}
-    scope = evaluated(misprinted, BATCH, **known, **moments(X, BATCH))
-    y, _ = normlib.batch_norm(X, GAMMA, BETA, eps=EPS)
-    assert np.abs(scope["y"] - y).max() > 1e-2
+def test_a_formula_gives_what_its_function_computes(function, axes, known, expected):
+    scope = evaluated(function, axes, **known)
+    for name, value in expected.items():
+        np.testing.assert_allclose(np.ravel(scope[name]), np.ravel(value), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", normlib.__all__)

@@ -42,15 +42,6 @@ def test_new_statistics_leave_every_momentum_as_it_was():
     assert [norm.momentum for norm in fresh] == [0.02, 0.02, 0.02]
 
 
-def test_one_sample_more_than_whole_batches_is_no_batch_of_its_own():
-    evaluation.reestimated(quick(), TRAIN[0][:129])  # one alone has no variance
-
-
-def test_the_norms_of_a_network_are_those_of_images_too():
-    net = torch.nn.Sequential(torch.nn.BatchNorm1d(2), torch.nn.BatchNorm2d(2))
-    assert evaluation.norms(net) == [*net]
-
-
 def test_pytorch_estimates_anew_with_dropout_on():
     net = quick(dropout=0.5)
     theirs = copy.deepcopy(net)

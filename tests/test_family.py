@@ -1,11 +1,9 @@
 """All layers of the family, each against torch's own: shapes, float32, and the edges."""
 
-import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
-import sympy as sp
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -42,18 +40,7 @@ def gradients(backward, dy, cache):
 def test_forward_and_backward_agree_with_torchs_own_layer(case, shapes):
     rng = np.random.default_rng(0)
     forward, (x, *parameters) = case.drawn(shapes, rng)
-    compare_with_torch(case, forward, (x + 1.0, *parameters), rng)
-
-
-@pytest.mark.parametrize("groups", [1, 2, 3, 6])
-@pytest.mark.parametrize("shape", [(2, 6), (3, 6, 5), (1, 6, 2, 3)])
-def test_group_norm_agrees_with_torchs_for_any_number_of_groups(shape, groups):
-    case, rng = evidence.group_norm, np.random.default_rng(12)
-    forward, args = case.drawn(case.arguments(shape), rng, groups=groups)
-    compare_with_torch(case, forward, args, rng)
-
-
-def compare_with_torch(case, forward, args, rng):
+    args = (x + 1.0, *parameters)
     y, cache = forward(*args)
     dy = rng.standard_normal(y.shape)
     tensors = [torch.tensor(a, requires_grad=True) for a in args]
@@ -84,11 +71,10 @@ def test_float32_stays_float32_and_nothing_is_written_to(case, shapes):
         assert_array_equal(one, other)
 
 
-def into_symbols(a):
-    return np.vectorize(sp.Float, otypes=[object])(a, 30)
-
-
-@pytest.mark.parametrize("into", [lambda a: a + 0j, torch.tensor, into_symbols])
+@pytest.mark.parametrize(
+    "into",
+    [lambda a: a + 0j, torch.tensor, np.vectorize(lambda v: sp.Float(v, 30), otypes=[object])],
+)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_every_number_system_gives_the_same_values(case, into):
     rng = np.random.default_rng(2)
@@ -132,16 +118,6 @@ def broadcast_beta(case, x, parameters):
     if case.name != "layer_norm":  # one value a channel
         beta = beta.reshape(1, -1, *[1] * (x.ndim - 2))
     return np.broadcast_to(beta, x.shape)
-
-
-@pytest.mark.parametrize("case", CENTRED, ids=name_of)
-def test_a_constant_slice_gives_exactly_zero_where_beta_is_zero(case):
-    forward, (x, *parameters) = case.drawn(case.examples[2], np.random.default_rng(3))
-    inside = one_slice(case, (x, *parameters))
-    x[inside] = 1e4 + 0.1
-    if positional(case.forward)[-1] == "beta":
-        parameters[-1] = 0 * parameters[-1]
-    assert_array_equal(forward(x, *parameters)[0][inside], 0)
 
 
 @pytest.mark.parametrize("case", NORMS, ids=name_of)
@@ -190,16 +166,6 @@ def test_a_first_value_far_from_all_others_costs_no_digits():
     assert np.abs(y - truth)[1:].max() < 10 * rounded
 
 
-def test_group_norm_joins_layer_and_instance_norm_at_its_ends():
-    rng = np.random.default_rng(6)
-    x, gamma, beta = rng.standard_normal((3, 4, 2, 5)), np.ones(4), np.zeros(4)
-    one, _ = normlib.group_norm(x, gamma, beta, groups=1)
-    each, _ = normlib.group_norm(x, gamma, beta, groups=4)
-    ones = np.ones(x.shape[1:])
-    assert_allclose(one, normlib.layer_norm(x, ones, 0 * ones)[0], atol=1e-13)
-    assert_array_equal(each, normlib.instance_norm(x, gamma, beta)[0])
-
-
 def test_partial_rms_norm_measures_the_first_features_and_divides_all():
     y, _ = normlib.partial_rms_norm(np.array([3.0, 4.0, 100.0]), np.ones(3), fraction=0.5, eps=0.0)
     assert_allclose(y, np.array([3.0, 4.0, 100.0]) / np.sqrt(12.5), rtol=1e-15)  # (9 + 16) / 2
@@ -216,40 +182,6 @@ def test_partial_rms_norm_measures_the_first_features_and_divides_all():
 )  # fmt: skip
 def test_partial_rms_norm_rounds_up_and_takes_a_float_for_what_was_meant(n, fraction, k):
     assert normlib.partial_rms_norm(np.ones(n), np.ones(n), fraction=fraction)[1].k == k
-
-
-def test_partial_rms_norm_of_all_features_is_rms_norm_forward_and_backward():
-    x, dy = np.random.default_rng(11).standard_normal((2, 4, 5))
-    gamma = np.arange(1.0, 6)
-    y, cache = normlib.partial_rms_norm(x, gamma, fraction=1)
-    expected, other = normlib.rms_norm(x, gamma)
-    assert_allclose(y, expected, rtol=1e-14)
-    pairs = normlib.partial_rms_norm_backward(dy, cache), normlib.rms_norm_backward(dy, other)
-    for one, two in zip(*pairs, strict=True):
-        assert_allclose(one, two, atol=1e-13)
-
-
-def test_a_whole_number_may_be_one_of_numpys():
-    x, one = np.random.default_rng(15).standard_normal((3, 4)), np.ones(4)
-    expected = normlib.group_norm(x, one, one, groups=2)[0]
-    assert_array_equal(normlib.group_norm(x, one, one, groups=np.gcd(4, 6))[0], expected)
-    for ours, theirs in zip(
-        normlib.power_iteration(x, one[:3], one, iterations=np.int8(2)),
-        normlib.power_iteration(x, one[:3], one, iterations=2),
-        strict=True,
-    ):
-        assert_array_equal(ours, theirs)
-
-
-@pytest.mark.parametrize("shape", [(2, 0), (2, 0, 5), (2, 3, 0)])
-def test_a_group_without_a_value_is_refused_in_the_terms_of_x(shape):
-    x, one = np.ones(shape), np.ones(shape[1])
-    message = rf"x must have at least one value in each group, .* {re.escape(str(shape))}; "
-    with pytest.raises(ValueError, match=message):
-        normlib.instance_norm(x, one, one)
-    with pytest.raises(ValueError, match=message):
-        normlib.group_norm(x, one, one, groups=1)
-    assert normlib.group_norm(np.ones((0, 3)), *np.ones((2, 3)), groups=3)[0].shape == (0, 3)
 
 
 def test_weight_norm_of_3_4_is_g_times_three_and_four_fifths():

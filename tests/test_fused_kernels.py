@@ -3,23 +3,13 @@
 import json
 
 import kernel_bench
-import numba
 import numpy as np
 import pytest
-import torch
 
 from normbook.studies import fused_kernels as fk
 from normlib import fused
 
 STORED = json.loads(kernel_bench.TARGET.read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads(), numba.get_num_threads()
-    yield
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
 
 
 def test_the_stored_table_is_whole():
@@ -48,32 +38,6 @@ def test_both_sides_of_the_bench_compute_the_same(name):
         assert np.abs(ours - other.numpy()).max() < 1e-4 < np.abs(ours).max()
 
 
-def test_a_row_tells_ratios_of_one_round(monkeypatch, threads):
-    clock = {"copy": 1.0, "ours": 2.0, "torch": 6.0}
-
-    def in_turns(functions, rounds):
-        return {name: np.full(rounds, clock[name]) for name in functions}
-
-    monkeypatch.setattr(kernel_bench, "in_turns", in_turns)
-    forward, backward = kernel_bench.row("batch_norm", (4, 32), 1, 3)
-    assert forward["faster"] == backward["faster"] == [3.0, 3.0, 3.0]
-    assert (forward["bandwidth"][1], backward["bandwidth"][1]) == (0.75, 1.25)  # 3/2, 5/2 by half
-    assert forward["ms"] == {"copy": 1000, "ours": 2000, "torch": 6000}
-
-
-def test_rounds_are_taken_in_turns_of_two_calls_and_the_first_is_left_out():
-    calls = []
-    taken = kernel_bench.in_turns({n: lambda n=n: calls.append(n) for n in "ab"}, 3)
-    assert "".join(calls) == 4 * "aabb" and {len(t) for t in taken.values()} == {3}
-
-
-def test_every_row_is_printed():
-    text = "\n".join(kernel_bench.told(STORED))
-    for name in kernel_bench.REFERENCES:
-        assert text.count(f"{name} 4096×4096") == 8
-    assert "GFLOP/s" in text
-
-
 ROWS = [
     {"layer": "layer_norm", "shape": [1000, 1000], "threads": 1, "memory": m, "direction": d,
      "ms": {"copy": 1.0, "ours": v, "torch": 4.0}, "faster": [1, v, 3], "bandwidth": [0, v / 4, 1]}
@@ -98,30 +62,6 @@ def test_the_summary_is_of_all_rows_and_counts_those_that_are_lost():
     assert told["slower than PyTorch"] == ["0 of 4", "0 of 2", "1 of 4", "1 of 2"]
     assert told["median, share of the copy's bandwidth"] == ["38 %", "38 %", "60 %", "60 %"]
     assert fk.lost(ROWS) == [ROWS[2]]
-
-
-def test_rates_are_operations_and_bytes_over_time():
-    assert fk.intensity("layer_norm", "forward") == 9 / 8
-    assert fk.rate(ROWS[1], "ours") == 19 * 1e6 / 2e-3 / 1e9  # a million values in 2 ms
-    assert fk.copied(ROWS[0]) == 8.0  # 8 MB in a millisecond
-
-
-def test_the_bytes_moved_are_those_of_the_bench():
-    for (layer, direction), (_, moved) in fk.OPERATIONS.items():
-        both = kernel_bench.MOVED.get(layer, kernel_bench.OTHERS)
-        assert moved == both[direction == "backward"]
-
-
-def test_the_roofline_draws_both_sides_and_the_limits():
-    ax = fk.roofline(ROWS[:2], 50.0)
-    lines = {line.get_label(): line for line in ax.get_lines()}
-    assert list(lines["normlib.fused"].get_ydata()) == [fk.rate(r, "ours") for r in ROWS[:2]]
-    assert max(ax.get_lines()[0].get_ydata()) == 50.0
-
-
-def test_the_bars_are_medians():
-    memory = {key: [i, i + 1.0, i + 3] for i, key in enumerate(fk.FRESH.values())}
-    assert [bar.get_width() for bar in fk.fresh(memory).patches] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_the_operations_are_those_of_the_source():

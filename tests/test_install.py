@@ -70,11 +70,6 @@ def test_a_part_that_needs_more_is_imported_when_it_is_asked_for(python, tmp_pat
     assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
 
 
-def test_without_its_packages_the_command_says_so_in_one_line(python, tmp_path):
-    done = run_there(python, "-m", "normlib.verify", "--help", cwd=tmp_path)
-    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
-
-
 def test_the_wheel_holds_the_library_and_nothing_of_the_book(python, tmp_path):
     listed = (
         "from importlib.metadata import files, requires\n"
@@ -119,11 +114,6 @@ def imported_by(*parts):
 )
 def test_an_extra_brings_what_its_parts_import(extra, parts):
     assert imported_by(*parts) <= brought(extra)
-
-
-def test_a_package_that_no_extra_brings_is_seen():
-    assert not imported_by("verify") <= brought()
-    assert not imported_by("fused") <= brought("verify")
 
 
 def test_what_the_book_needs_beside_the_library_is_what_its_package_brings():

@@ -1,15 +1,11 @@
 """Whatever becomes of one worker, all end within the limit, and one error says what happened."""
 
-import os
 import re
-import signal
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import workers
@@ -17,7 +13,6 @@ from project import ROOT
 
 from normbook.studies import distributed_batch_norm as over
 from normlib.distributed import WorkerError, launch
-from normlib.distributed import launcher as shipped
 
 pytestmark = pytest.mark.programs
 
@@ -46,8 +41,6 @@ WRONG = {
     workers.with_integers: r"rank 1 of 2 failed in batch_norm of \(4, 3\): ValueError: x and",
     workers.with_other_channels: r"killed by SIGABRT.*\(4, 2\); rank 1 .* batch_norm of \(4, 3",
     workers.exits: "rank 1 of 2 ended with exit code 3 and no result",
-    workers.brings_no_pickle: "rank 1 of 2 failed in .*: expected a result that can be pickled",
-    workers.fails_after_a_call: r"rank 1 of 2 failed after batch_norm_backward of \(4, 3\): Run",
     workers.leaves_early: "rank 1 of 2 had ended while others waited for it",
 }
 
@@ -79,38 +72,10 @@ def test_what_goes_wrong_in_one_worker_only_ends_all(ends, function):
     assert seconds < LIMIT + SLACK
 
 
-def test_a_worker_killed_at_any_moment_is_named(tmp_path):
-    def strike():
-        while len([*tmp_path.glob("*.pid")]) < 2:
-            time.sleep(0.05)
-        time.sleep(0.2)
-        os.kill(int((tmp_path / "1.pid").read_text()), signal.SIGKILL)
-
-    thread = threading.Thread(target=strike)
-    thread.start()
-    said, _ = error_of(workers.trains_for_ever, 2, str(tmp_path), limit=60)
-    thread.join()
-    assert re.search(
-        r"rank 1 of 2 was killed by SIGKILL (in|after) (batch_norm|the function)", said
-    )
-
-
 def test_a_worker_alone_in_a_call_is_told_where_and_keeps_its_buffers(tmp_path):
     (message, same), _ = launch(workers.left_alone, 2, str(tmp_path))
     assert message.startswith("rank 0 of 2 expected all others in batch_norm, but") and same
     assert "start all of them again" in message
-
-
-def test_time_in_which_the_parent_stood_still_is_nobodys_silence():
-    worker = shipped.Worker(0, None, None, calls=1, heard=time.monotonic() - 100)
-    assert worker.is_silent(LIMIT)
-    shipped.excuse([worker], 99.0)
-    assert not worker.is_silent(LIMIT)
-
-
-def test_a_worker_that_has_not_begun_has_more_time():
-    worker = shipped.Worker(0, None, None, heard=time.monotonic() - 2 * LIMIT)
-    assert not worker.is_silent(LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -125,46 +90,6 @@ def test_a_worker_that_has_not_begun_has_more_time():
 def test_a_launch_that_cannot_work_is_refused(function, processes, limit, message):
     with pytest.raises(ValueError, match=message):
         launch(function, processes, limit=limit)
-
-
-def test_a_signal_without_a_name_is_told_by_its_number():
-    named, nameless = (shipped.ending(SimpleNamespace(exitcode=-n)) for n in (9, 35))
-    assert (named, nameless) == ("was killed by SIGKILL", "was killed by signal 35")
-
-
-SCRIPT = """
-import sys
-sys.path[:0] = {path!r}
-import workers
-from normlib.distributed import launch
-def own(rank):
-    return rank
-launch({function}, 2)
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "function", "message"),
-    [
-        (
-            "a file",
-            "own",
-            'every worker imports the script, so call launch under `if __name__ == "',
-        ),
-        ("stdin", "workers.rank_and_group", "expected a script in a file"),
-        ("-c", "own", "expected a function of a module that can be imported"),
-    ],
-)
-def test_a_script_that_workers_cannot_import_is_told_what_to_change(
-    tmp_path, given, function, message
-):
-    text = SCRIPT.format(path=[str(ROOT / "tests"), str(ROOT)], function=function)
-    (tmp_path / "script.py").write_text(text)
-    arguments = {"a file": ["script.py"], "stdin": ["-"], "-c": ["-c", text]}[given]
-    said = subprocess.run(
-        [sys.executable, *arguments], input=text, cwd=tmp_path, capture_output=True, text=True
-    ).stderr
-    assert re.search(f"^[^ ].*Error: .*{re.escape(message)}", said, re.M), said
 
 
 # Nobody is left.
@@ -220,10 +145,3 @@ def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
     parent.kill()
     parent.wait()
     assert len(everyone) >= 3 and gone(everyone)
-
-
-@needs_proc
-def test_after_all_these_faults_no_worker_is_left(ends):
-    """The process that forks stays with its parent, to fork again; its children are gone."""
-    launched = [p for child in children(os.getpid()) for p in children(child)]
-    assert ends and gone(launched)

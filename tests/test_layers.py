@@ -1,7 +1,6 @@
 """Batch norm and its core: numbers by hand, torch's own layer, and the edges of floating point."""
 
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pytest
@@ -20,19 +19,6 @@ from normlib import (
     standardize_backward,
     update_running,
 )
-
-SHAPES = [
-    (4, 3), (2, 5), (9, 1), (4, 3, 5), (1, 3, 5), (4, 3, 1), (6, 1, 1),
-    (2, 3, 4, 5), (2, 3, 1, 4), (1, 2, 3, 1), (1, 1, 1, 2), (2, 3, 2, 1, 2), (1, 1, 2, 3, 2),
-]  # fmt: skip
-
-
-def flat_arrays(value) -> list[np.ndarray]:
-    """The arrays in nested caches."""
-    if isinstance(value, tuple):
-        return [a for part in value for a in flat_arrays(part)]
-    return [value] if isinstance(value, np.ndarray) else []
-
 
 # Numbers by hand. With eps = 1/3 the variance 2/3 of 1, 2, 3 becomes 1, and all is rational.
 # Two ulps are allowed wherever a third or a square root enters.
@@ -104,80 +90,6 @@ def test_running_statistics_move_by_momentum_towards_the_unbiased_variance():
     assert_array_equal(var, [4.0])
 
 
-# Agreement with torch. The errors are relative to the largest of the terms that cancel.
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_batch_norm_and_its_gradients_agree_with_torchs_own_layer(shape):
-    rng = np.random.default_rng(sum(shape))
-    args, dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
-    y, cache = batch_norm(*args)
-    x, gamma, beta = (torch.tensor(a, requires_grad=True) for a in args)
-    theirs = functional.batch_norm(x, None, None, gamma, beta, training=True, eps=1e-5)
-    expected = torch.autograd.grad(theirs, (x, gamma, beta), torch.tensor(dy))
-    xhat, rstd, axes, _ = cache.standardized
-    terms = [
-        (rstd * np.abs(dy)).max() * np.abs(args[1]).max(),
-        np.abs(dy * xhat).sum(axis=axes).max(),
-        np.abs(dy).sum(axis=axes).max(),
-    ]
-    size = np.abs(xhat).max() * np.abs(args[1]).max() + np.abs(args[2]).max()
-    assert np.abs(y - theirs.detach().numpy()).max() <= 1e-10 * size
-    for ours, other, term in zip(batch_norm_backward(dy, cache), expected, terms, strict=True):
-        assert ours.shape == tuple(other.shape)
-        assert np.abs(ours - other.numpy()).max() <= 1e-10 * term
-
-
-@pytest.mark.parametrize("shape", [*SHAPES, (1, 3), (1, 1)])
-def test_inference_and_its_five_gradients_agree_with_torch(shape):
-    rng = np.random.default_rng(sum(shape))
-    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
-    y, cache = batch_norm_inference(*args)
-    tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    with torch.no_grad():
-        own = functional.batch_norm(*tensors, training=False, eps=1e-5)
-    # torch's own layer gives no gradient for the statistics, so the formula is written out
-    x, mean, var, gamma, beta = tensors
-    at = (1, -1, *[1] * (len(shape) - 2))
-    written = (x - mean.view(at)) / torch.sqrt(var.view(at) + 1e-5) * gamma.view(at) + beta.view(at)
-    expected = torch.autograd.grad(written, tensors, torch.tensor(dy))
-    assert_allclose(y, own.numpy(), rtol=0, atol=1e-10)  # all numbers here are of size 1
-    for ours, other in zip(batch_norm_inference_backward(dy, cache), expected, strict=True):
-        assert_allclose(ours, other.numpy(), rtol=0, atol=1e-10 * dy.size)
-
-
-@pytest.mark.parametrize("axes", [(0,), (1,), (-1,), (0, 2), (0, 1, 2)])
-@pytest.mark.parametrize("center", [True, False])
-def test_standardize_agrees_with_autograd_over_any_axes(axes, center):
-    rng = np.random.default_rng(7)
-    x, dxhat = rng.standard_normal((2, 4, 5, 3, 4))  # two arrays of (4, 5, 3, 4)
-    xhat, cache = standardize(x, axes=axes, eps=1e-3, center=center)
-    t = torch.tensor(x, requires_grad=True)
-    c = t - t.mean(axes, keepdim=True) if center else t
-    theirs = c / torch.sqrt((c * c).mean(axes, keepdim=True) + 1e-3)
-    (dx,) = torch.autograd.grad(theirs, t, torch.tensor(dxhat))
-    assert_allclose(xhat, theirs.detach().numpy(), rtol=0, atol=1e-12 * np.abs(xhat).max())
-    size = (cache.rstd * np.abs(dxhat)).max()
-    assert_allclose(standardize_backward(dxhat, cache), dx.numpy(), rtol=0, atol=1e-10 * size)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.01, 0.1, 0.9, 1.0])
-@pytest.mark.parametrize("shape", [(6, 3), (1, 3, 4), (2, 3, 1, 1), (4, 3, 2, 5)])
-def test_running_statistics_follow_torchs_over_several_batches(shape, momentum):
-    rng = np.random.default_rng(3)
-    mean, var = np.zeros(3), np.ones(3)
-    their_mean, their_var = torch.zeros(3).double(), torch.ones(3).double()
-    for _ in range(5):
-        x = rng.normal(2.0, 3.0, shape)
-        mean, var = update_running(mean, var, x, momentum=momentum)
-        functional.batch_norm(
-            torch.tensor(x), their_mean, their_var, training=True, momentum=momentum
-        )
-    # statistics of size 10: a hundred roundings are allowed
-    assert_allclose(mean, their_mean.numpy(), rtol=0, atol=2e-13)
-    assert_allclose(var, their_var.numpy(), rtol=0, atol=2e-13)
-
-
 def test_a_momentum_of_one_over_t_is_torchs_none_and_the_plain_average():
     rng, start = np.random.default_rng(4), np.array([7.0, 8.0, 9.0])
     torchs, (mean, var), batches = (
@@ -194,77 +106,19 @@ def test_a_momentum_of_one_over_t_is_torchs_none_and_the_plain_average():
     assert_allclose(var, torchs.running_var.numpy(), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-5, 1e-1])
-def test_weights_before_batch_norm_get_the_share_of_eps_of_a_slope_along_themselves(eps):
-    rng = np.random.default_rng(5)
-    u, w, dy = (rng.standard_normal(shape) for shape in ((12, 4), (4, 3), (12, 3)))
-    gamma, beta, z = rng.uniform(0.5, 2, 3), rng.standard_normal(3), u @ w
-    _, cache = batch_norm(z, gamma, beta, eps=eps)
-    along = (w * (u.T @ batch_norm_backward(dy, cache)[0])).sum(axis=0)
-    share = eps / (z.var(axis=0) + eps)
-    assert_allclose(
-        along, share * (gamma * dy * cache.standardized.xhat).sum(axis=0), rtol=0, atol=1e-12
-    )
-    assert bool(np.abs(along).max() < 1e-12) is (eps == 0)
-
-
 # The number systems.
 
 
-def calls(args, dy) -> dict:
-    """What every public function gives for these numbers, called with the same five arguments."""
-    x, mean, var, gamma, beta = args
-    y, cache = batch_norm(x, gamma, beta)
-    y_inference, inference_cache = batch_norm_inference(x, mean, var, gamma, beta)
-    xhat, standardized = standardize(x, axes=(1,), eps=1e-5)
-    return {
-        "batch_norm": (y,),
-        "batch_norm_backward": batch_norm_backward(dy, cache),
-        "batch_norm_inference": (y_inference,),
-        "batch_norm_inference_backward": batch_norm_inference_backward(dy, inference_cache),
-        "standardize": (xhat,),
-        "standardize_backward": (standardize_backward(dy, standardized),),
-        "update_running": update_running(mean, var, x),
-    }
-
-
-@pytest.mark.parametrize("shape", [(3, 2), (2, 2, 2)])
-@pytest.mark.parametrize(
-    ("into", "back"),
-    [
-        (lambda a: a + 0j, np.asarray),
-        (np.vectorize(sp.Float, otypes=[object]), lambda a: a.astype(float)),
-        (np.vectorize(lambda v: sp.Rational(float(v)), otypes=[object]), lambda a: a.astype(float)),
-        (torch.tensor, lambda a: a.numpy()),
-    ],
-    ids=["complex", "SymPy floats", "SymPy rationals", "torch"],
-)
-def test_every_number_system_gives_the_same_values(shape, into, back):
-    rng = np.random.default_rng(5)
-    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
-    expected = calls(args, dy)
-    for name, values in calls([into(a) for a in args], into(dy)).items():
-        for ours, theirs in zip(values, expected[name], strict=True):
-            # numbers of size 1; SymPy floats carry 15 digits
-            assert_allclose(back(ours), theirs, rtol=0, atol=1e-12, err_msg=name)
-
-
 @pytest.mark.parametrize("kind", [float, int, np.float64, np.float32, Fraction])
-@pytest.mark.parametrize("shape", [(5, 2), (3, 2, 2, 2)])
-def test_float32_stays_float32_whatever_type_eps_and_momentum_have(shape, kind):
-    rng = np.random.default_rng(0)
-    x, mean, var, gamma, beta = (a.astype(np.float32) for a in inference_args(shape, rng))
-    dy = rng.standard_normal(shape).astype(np.float32)
-    one = kind(1)
-    y, cache = batch_norm(x, gamma, beta, eps=one)
-    y2, cache2 = batch_norm_inference(x, mean, var, gamma, beta, eps=one)
-    xhat, cache3 = standardize(x, axes=(0,), eps=one)
-    results = [
-        y, y2, xhat, *flat_arrays((cache, cache2, cache3)),
-        *batch_norm_backward(dy, cache), *batch_norm_inference_backward(dy, cache2),
-        standardize_backward(dy, cache3), *update_running(mean, var, x, momentum=one),
-    ]  # fmt: skip
-    assert {a.dtype for a in results} == {np.dtype(np.float32)}
+def test_float32_stays_float32_whatever_type_eps_and_momentum_have(kind):
+    x, mean, var, gamma, beta = (
+        a.astype(np.float32) for a in inference_args((3, 2, 2), np.random.default_rng(0))
+    )
+    y, cache = batch_norm(x, gamma, beta, eps=kind(1))
+    z, _ = batch_norm_inference(x, mean, var, gamma, beta, eps=kind(1))
+    found = (y, z, *batch_norm_backward(x, cache))
+    found += update_running(mean, var, x, momentum=kind(1))
+    assert {a.dtype for a in found} == {np.dtype(np.float32)}
 
 
 def test_an_exact_eps_stays_exact_among_symbols_and_a_tensor_may_be_one():
@@ -276,70 +130,7 @@ def test_an_exact_eps_stays_exact_among_symbols_and_a_tensor_may_be_one():
     assert_allclose(y.numpy(), [[-0.8], [0.8]], rtol=1e-6)
 
 
-# Nothing is written to.
-
-
-@pytest.mark.parametrize("shape", [(5, 2), (3, 2, 4)])
-def test_inputs_upstream_and_cache_are_never_written_to_and_backward_repeats(shape):
-    rng = np.random.default_rng(1)
-    args, dy = inference_args(shape, rng), rng.standard_normal(shape)
-    x, mean, var, gamma, beta = args
-    copies = [a.copy() for a in (*args, dy)]
-    for a in (*args, dy):
-        a.setflags(write=False)  # writing now raises
-    update_running(mean, var, x)
-    for forward, backward in [
-        (partial(batch_norm, x, gamma, beta), batch_norm_backward),
-        (partial(batch_norm_inference, *args), batch_norm_inference_backward),
-        (partial(standardize, x, axes=(0,), eps=1e-5), standardize_backward),
-    ]:
-        y, cache = forward()
-        for a in flat_arrays(cache):
-            a.setflags(write=False)
-        kept = [a.copy() for a in flat_arrays(cache)]
-        once, twice = backward(dy, cache), backward(dy, cache)
-        assert_array_equal(np.concatenate([np.ravel(g) for g in once]),
-                           np.concatenate([np.ravel(g) for g in twice]))  # fmt: skip
-        for a, b in zip(flat_arrays(cache), kept, strict=True):
-            assert_array_equal(a, b)
-        assert_array_equal(forward()[0], y)
-    for a, b in zip((*args, dy), copies, strict=True):
-        assert_array_equal(a, b)
-
-
 # The edges of floating point.
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("value", [0.0, 0.1, -7.3, 1e4 + 0.1, 1e30])
-@pytest.mark.parametrize("shape", [(7, 2), (1000, 2), (3, 2, 5, 7)])
-def test_a_constant_channel_gives_exactly_beta_and_finite_gradients(shape, value, dtype):
-    rng = np.random.default_rng(2)
-    x = np.full(shape, value, dtype)
-    gamma, beta = np.array([3.0, -0.7], dtype), np.array([0.3, 0.0], dtype)
-    y, cache = batch_norm(x, gamma, beta)
-    for channel in (0, 1):
-        assert (y[:, channel] == beta[channel]).all()
-    dy = rng.standard_normal(shape).astype(dtype)
-    dx, dgamma, _ = batch_norm_backward(dy, cache)
-    assert np.isfinite(dx).all()
-    assert_array_equal(dgamma, [0, 0])
-
-
-@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 2, 2)])
-def test_nan_stays_in_its_channel(shape):
-    rng = np.random.default_rng(4)
-    (x, gamma, beta), dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
-    bad = x.copy()
-    bad[1, 0] = np.nan
-    for function in (
-        lambda a: batch_norm(a, gamma, beta)[0],
-        lambda a: batch_norm_backward(dy, batch_norm(a, gamma, beta)[1])[0],
-        lambda a: np.array(update_running(np.zeros(3), np.ones(3), a)),
-    ):
-        spoilt = function(bad)
-        assert np.isnan(spoilt[:, 0]).all()
-        assert_array_equal(spoilt[:, 1:], function(x)[:, 1:])
 
 
 def test_at_inference_nan_stays_in_its_entry():

@@ -8,7 +8,6 @@ import numpy as np
 import peers
 import pytest
 import torch
-from twins import twin
 
 from normbook.studies import frameworks
 from normbook.studies.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
@@ -154,29 +153,3 @@ def test_a_probe_that_is_out_of_place_is_seen_in_pytorch():
     elsewhere = PYTORCH._replace(last=())
     assert frameworks.axes(PYTORCH, "layer") == "C of (N, L, C)"
     assert frameworks.axes(elsewhere, "layer") != frameworks.axes(PYTORCH, "layer")
-    other = twin(frameworks.running_variance, "4 / 3", "2")
-    with pytest.raises(ValueError, match="expected one of"):
-        other(PYTORCH, "batch")
-
-
-def test_an_environment_counts_only_with_these_pins(tmp_path):
-    pins = tmp_path / "pins.txt"
-    pins.write_text("jax==1\n")
-    assert not peers.is_ready(tmp_path, pins)
-    (tmp_path / "ready").write_text("jax==1\n")
-    assert peers.is_ready(tmp_path, pins)
-    pins.write_text("jax==2\n")
-    assert not peers.is_ready(tmp_path, pins)
-
-
-def test_packages_that_are_not_to_be_had_end_in_one_line(tmp_path, monkeypatch):
-    def no_network(home, **options):
-        (home / "bin").mkdir(parents=True)
-        python = home / "bin" / "python"
-        python.write_text("#!/bin/sh\necho 'ERROR: no matching distribution' >&2\nexit 1\n")
-        python.chmod(0o755)
-
-    monkeypatch.setattr(peers.venv, "create", no_network)
-    with pytest.raises(SystemExit, match="pip said: ERROR: no matching distribution; check the"):
-        peers.make(tmp_path / "home", peers.PINS)
-    assert not (tmp_path / "home" / "ready").exists()

@@ -1,7 +1,6 @@
 """A test set that took part in the statistics is seen by the trial, and one that did not is not."""
 
 import numpy as np
-from twins import twin
 
 from normbook.lab import data
 from normbook.studies import scaling
@@ -11,17 +10,14 @@ POOL = np.vstack([DIGITS.x_train, DIGITS.x_test])
 LABELS = np.concatenate([DIGITS.labels_train, DIGITS.labels_test])
 
 
-def bias(fit, optimism=scaling.optimism, splits=30):
+def bias(fit, splits=30):
     """The mean optimism of the score that rests on the statistics."""
     rng = np.random.default_rng(1)
-    return np.mean([optimism(fit, POOL, LABELS, rng)[1] for _ in range(splits)])
+    return np.mean([scaling.optimism(fit, POOL, LABELS, rng)[1] for _ in range(splits)])
 
 
 def test_the_leak_spoils_a_score_that_rests_on_the_statistics_and_honest_statistics_do_not():
     assert bias(scaling.leaky) > 0.05 > abs(bias(scaling.honest))
-    shipped = "units[learn], units[test], units[new]"
-    blind = twin(scaling.optimism, shipped, shipped.replace("test", "learn"))
-    assert abs(bias(scaling.leaky, blind)) < 0.05
 
 
 def descent(x, target, tolerance=1e-3):
@@ -40,8 +36,6 @@ def test_the_steps_of_gradient_descent_are_those_that_it_takes():
     ways = (scaling.z_scores(wine), scaling.whiten(wine), scaling.in_similar_units(wine))
     for x in ways:
         assert abs(scaling.steps_of_descent(x, alcohol) - descent(x, alcohol)) <= 1
-    wrong = twin(scaling.steps_of_descent, "2 * t * speed", "t * speed")
-    assert wrong(ways[0], alcohol) > 1.5 * descent(ways[0], alcohol)
 
 
 def test_the_best_units_are_at_least_as_good_as_any_that_were_tried():

@@ -9,25 +9,18 @@ import numpy as np
 import pytest
 import sympy as sp
 import torch
-from cases import batch_norm_args, inference_args
+from cases import batch_norm_args
 
 from normlib import (
     batch_norm,
     batch_norm_backward,
-    batch_norm_inference,
-    batch_norm_inference_backward,
     evidence,
-    partial_rms_norm,
-    partial_rms_norm_backward,
-    rms_norm,
-    rms_norm_backward,
     standardize,
     standardize_backward,
     verify,
 )
-from normlib.verify import autograd, derivations, numeric, symbolic
+from normlib.verify import derivations, numeric, symbolic
 from normlib.verify.derivations import i
-from normlib.verify.problem import spread
 from normlib.verify.run import ALL, WITNESSES
 
 BOUNDS = {f"{bound:.0e}" for bound in (numeric.ROUNDING, numeric.CENTRAL)}
@@ -57,7 +50,7 @@ def red(forward=batch_norm, backward=batch_norm_backward, args=ARGS, **options) 
 # What is right passes.
 
 
-@pytest.mark.parametrize("shape", [(8, 3), (5, 2, 4), (1, 3, 2, 4)])
+@pytest.mark.parametrize("shape", [(8, 3), (1, 3, 2, 4)])
 def test_batch_norm_passes_all_eight_witnesses(shape):
     args = batch_norm_args(shape, np.random.default_rng(2))
     options = evidence.batch_norm()
@@ -66,26 +59,6 @@ def test_batch_norm_passes_all_eight_witnesses(shape):
     assert not verdict.not_run
     assert {check.witness for check in verdict.checks} == set(WITNESSES)
     assert {check.argument for check in verdict.checks} == {"y", "dx", "dgamma", "dbeta"}
-
-
-@pytest.mark.parametrize("shape", [(8, 3), (2, 3, 4), (1, 2, 3, 2), (1, 2)])
-def test_batch_norm_at_inference_passes_with_all_five_gradients(shape):
-    args = inference_args(shape, np.random.default_rng(3))
-    pair = batch_norm_inference, batch_norm_inference_backward
-    shapes = (((3, 2), *[(2,)] * 4), ((2, 1, 2), *[(1,)] * 4))
-    verdict = verify.backward(*pair, args, shapes=shapes, **seeded())
-    assert {c.argument for c in verdict.checks} == {"dx", "dmean", "dvar", "dgamma", "dbeta"}
-    problem = verify.Problem(
-        *pair, args, **seeded(), reference=evidence.batch_norm_inference.reference
-    )
-    assert [check.failure for check in autograd.forward(problem)] == [""]
-
-
-def test_rms_norm_passes_all_eight_witnesses():
-    rng = np.random.default_rng(2)
-    args = rng.standard_normal((4, 3)), rng.standard_normal(3)
-    verdict = verify.backward(rms_norm, rms_norm_backward, args, **evidence.rms_norm(), **seeded())
-    assert verdict.ran == WITNESSES and not verdict.red
 
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2)])
@@ -98,12 +71,6 @@ def test_standardize_with_bound_keywords_passes_and_returns_a_bare_gradient(axes
     assert {check.argument for check in verdict.checks} == {"dx"}
 
 
-@pytest.mark.parametrize("eps", [0.0, 1e-2, 1.0])
-def test_another_eps_can_be_bound(eps):
-    options = {"shapes": (((3, 1), (1,), (1,)),), "flat": EVIDENCE["flat"], "varied": ("eps",)}
-    verify.backward(partial(batch_norm, eps=eps), batch_norm_backward, ARGS, **options, **seeded())
-
-
 @pytest.mark.parametrize("eps", [0.0, 1e-3, 1.0])
 @pytest.mark.parametrize("case", evidence.CASES, ids=lambda case: case.name)
 def test_the_evidence_serves_the_eps_and_the_axes_in_use(case, eps):
@@ -114,20 +81,6 @@ def test_the_evidence_serves_the_eps_and_the_axes_in_use(case, eps):
             n: evidence.of(forward)[n] for n in ("reference", "flat", "reference_twice", "varied")
         }
         verify.backward(forward, case.backward, args, **known, **seeded())
-
-
-def test_another_eps_than_the_forwards_is_seen():
-    known = FAST | {"reference": partial(EVIDENCE["reference"], eps=1e-3)}
-    reference = lambda x, gamma, beta: known["reference"](x, gamma, beta)  # noqa: E731
-    assert "forward" in red(**known | {"reference": reference}).caught_by
-
-
-def test_a_number_that_is_no_eps_stays_what_it_is():
-    forward = partial(partial_rms_norm, fraction=0.5)
-    args = X, np.array([1.0, -2.0, 0.5])
-    options = evidence.of(forward)
-    verdict = verify.backward(forward, partial_rms_norm_backward, args, **options, **seeded())
-    assert not verdict.not_run
 
 
 def test_evidence_refuses_a_keyword_that_the_layer_does_not_take():
@@ -202,10 +155,6 @@ def rounded_upstream(dy, cache):
     return batch_norm_backward(np.round(dy.real, 3) + 0 * dy, cache)
 
 
-def leaning(dx, dgamma, dbeta):
-    return dx + 1e-6, dgamma, dbeta
-
-
 def wrong_eps(x, gamma, beta, *, eps=1e-5):
     return batch_norm(x, gamma, beta, eps=2 * eps)
 
@@ -237,21 +186,9 @@ def test_each_witness_called_alone_goes_red_on_an_error_aimed_at_it(witness):
     assert [c for c in alone(witness, *AIMED[witness]) if c.failure]
 
 
-@pytest.mark.parametrize("witness", WITNESSES)
-def test_the_verdict_names_the_witness_whose_error_was_planted(witness):
-    symbolic = witness in ("general size", "exact")
-    verdict = red(*AIMED[witness], **(EVIDENCE if symbolic else FAST))
-    assert witness in verdict.caught_by
-
-
 def test_a_gradient_right_at_one_point_only_is_seen_by_no_first_order_witness():
     verdict = red(batch_norm, right_at_one_point_only, reference=EVIDENCE["reference"])
     assert verdict.caught_by == ("second order",)
-
-
-def test_a_gradient_that_leans_on_the_mean_is_seen_by_the_properties():
-    verdict = red(backward=changed(leaning), **FAST)
-    assert any("⟂ 1" in check.how for check in verdict.red)
 
 
 def test_a_part_along_a_flat_direction_is_seen_in_a_tiny_gradient_too():
@@ -266,15 +203,6 @@ def test_outputs_far_from_zero_do_not_make_a_forward_pass_for_one_that_is_not_an
     assert problem.lacks_complex == ""
 
 
-def test_what_comes_back_of_complex_numbers_must_have_the_shape_of_y():
-    def in_a_row(x, gamma, beta):
-        y, cache = batch_norm(x, gamma, beta)
-        return (y.ravel() if np.iscomplexobj(y) else y), cache
-
-    problem = verify.Problem(in_a_row, batch_norm_backward, ARGS, **seeded())
-    assert "of another shape" in problem.lacks_complex
-
-
 def test_the_size_of_terms_is_the_same_whether_complex_numbers_are_taken_or_not():
     def real_only(x, gamma, beta):
         if np.iscomplexobj(x):
@@ -286,15 +214,6 @@ def test_the_size_of_terms_is_the_same_whether_complex_numbers_are_taken_or_not(
         for forward in (batch_norm, real_only)
     ]
     np.testing.assert_allclose(*both, rtol=1e-6)
-
-
-def test_where_y_is_constant_its_size_is_the_unit():
-    def constant(x):
-        return 0 * x + 1e6, None
-
-    problem = verify.Problem(constant, lambda dy, cache: 0 * dy, (X,), **seeded())
-    unit = np.abs(problem.dy).max() * 1e6 / spread(X)
-    assert problem.scales == [pytest.approx(unit)]
 
 
 # Gradients that are plainly broken.
@@ -314,12 +233,6 @@ def test_a_single_nan_or_inf_in_a_gradient_is_red_and_is_located(value):
         return dx, dgamma, dbeta
 
     assert "[4, 1]" in red(backward=changed(spoil)).red[0].failure
-
-
-def test_a_random_backward_is_red_for_every_argument():
-    noise = np.random.default_rng(0)
-    verdict = red(backward=lambda dy, cache: tuple(noise.standard_normal(a.shape) for a in ARGS))
-    assert {check.argument for check in verdict.red} == {"dx", "dgamma", "dbeta"}
 
 
 def test_a_backward_that_spoils_its_cache_is_red():
@@ -350,14 +263,6 @@ def test_a_forward_that_leaves_torch_is_red_and_no_traceback():
         return batch_norm(x, gamma, beta, eps=eps)
 
     assert "autograd" in red(forward).caught_by
-
-
-def test_an_upstream_of_ones_would_hide_what_a_random_one_shows():
-    cache = batch_norm(*ARGS)[1]
-    ones = np.ones(X.shape)
-    assert np.abs(without_variance_term(ones, cache)[0]).max() < 1e-14
-    assert np.abs(batch_norm_backward(ones, cache)[0]).max() < 1e-14
-    assert red(backward=without_variance_term).caught_by
 
 
 # Two zeros prove nothing.
@@ -428,11 +333,6 @@ def test_a_witness_that_could_not_run_is_named_with_what_it_lacks():
     assert verdict._repr_html_().count("NOT RUN") == len(verdict.not_run)
 
 
-def test_properties_without_flat_directions_say_that_these_were_not_tried():
-    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **seeded())
-    assert ("properties", "no flat directions given") in verdict.not_run
-
-
 def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error():
     printed = {
         repr(verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded(seed)))
@@ -444,28 +344,10 @@ def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error()
     assert "DISAGREES" not in text
 
 
-def test_a_red_verdict_prints_stable_lines_too():
-    printed = {
-        repr(red(backward=without_variance_term, rng=np.random.default_rng(seed)))
-        for seed in range(3)
-    }
-    assert len(printed) == 1
-    assert "DISAGREES" in printed.pop()
-
-
 def test_the_html_says_what_the_text_says():
     verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
     cells = re.findall(r"<td>(.*?)</td>", verdict._repr_html_())
     assert html.unescape("".join(cells)).replace(" ", "") == re.sub(r"\s", "", repr(verdict))
-
-
-def test_the_upstream_gradient_comes_from_rng():
-    def problem(seed):
-        return verify.Problem(batch_norm, batch_norm_backward, ARGS, **seeded(seed))
-
-    assert np.array_equal(problem(1).dy, problem(1).dy)
-    assert not np.array_equal(problem(1).dy, problem(2).dy)
-    assert np.std(problem(1).dy) > 0.1
 
 
 def test_the_upstream_is_not_x_again_when_both_come_from_the_same_seed():
@@ -474,27 +356,6 @@ def test_the_upstream_is_not_x_again_when_both_come_from_the_same_seed():
     problem = verify.Problem(batch_norm, batch_norm_backward, (x, GAMMA, BETA), **seeded(0))
     assert not np.allclose(problem.dy, x)
     verify.backward(batch_norm, batch_norm_backward, (x, GAMMA, BETA), **FAST, **seeded(0))
-
-
-def test_the_arguments_are_left_as_they_were():
-    copies = [a.copy() for a in ARGS]
-    verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
-    for a, b in zip(ARGS, copies, strict=True):
-        assert np.array_equal(a, b)
-
-
-def test_expressions_of_different_shapes_differ_whichever_comes_first():
-    row, column = symbolic.symbols("x", (1, 2)), symbolic.symbols("x", (2, 1))
-    assert symbolic.first_difference(row, row) == ""
-    for pair in ((row, column), (column, row)):
-        assert "shape" in symbolic.first_difference(*pair)
-
-
-def test_a_root_has_what_all_its_terms_share_in_front_of_it():
-    a, b = sp.symbols("a b", positive=True)
-    for exponent in (sp.Rational(1, 2), -sp.Rational(1, 2)):
-        found = symbolic.with_primitive_roots(sp.Pow(27 * a + 6 * b, exponent))
-        assert found == sp.Pow(3, exponent) * sp.Pow(9 * a + 2 * b, exponent)
 
 
 def test_a_sum_of_what_has_no_index_is_as_often_that_as_the_sum_has_terms():

@@ -8,26 +8,13 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
-from twins import twin
 
 from normbook.studies import distributed_batch_norm as over
 from normlib import distributed
-from normlib.distributed import batch
 
 
 def rank_and_group(rank):
     return rank, dist.get_rank(), dist.get_world_size(), dist.get_backend()
-
-
-def compared_with_wrong_counts(rank, cases):
-    """The shipped pair with a wrong count: a worker's own, times their number."""
-    count = "int(dy.numel() / dy.shape[1]) * torch.distributed.get_world_size()"
-    wrong = twin(batch.gradient, "count = cache.moments.count", f"count = max(1, {count})")
-    shipped, batch.gradient = batch.gradient, wrong
-    try:
-        return over.compared(rank, cases)
-    finally:
-        batch.gradient = shipped
 
 
 PARTS = (3, 0, 2, 4)
@@ -143,17 +130,6 @@ def exits(rank):
     if rank == 1:
         os._exit(3)
     distributed.BatchNorm(3)(torch.randn(4, 3))
-
-
-def brings_no_pickle(rank):
-    return (lambda: rank) if rank == 1 else rank
-
-
-def fails_after_a_call(rank):
-    norm = distributed.BatchNorm(3)
-    norm(torch.randn(4, 3)).sum().backward()
-    if rank == 1:
-        raise RuntimeError("out of time, say")
 
 
 def trains_for_ever(rank, folder):
