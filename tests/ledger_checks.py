@@ -106,14 +106,6 @@ def problems(claims: dict[str, Claim], notebooks: dict):
     return lines + [line for page, nb in notebooks.items() for line in literals(nb, by_page[page])]
 
 
-def dead_ends(published: list[str], current: set[str], retired: dict[str, list[str]]):
-    """Return the published addresses that lead to no entry, not even by way of others."""
-    good = set(current)
-    for _ in retired:  # an entry that took the place of another may have been replaced as well
-        good |= {old for old, new in retired.items() if new and set(new) <= good}
-    return [address for address in published if address not in good]
-
-
 def committed(path):
     """Return the text of a file at every commit that changed it, none where there is no history."""
     commits = run("git", "log", "--format=%H", "--", path).stdout.split()

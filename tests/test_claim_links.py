@@ -1,4 +1,4 @@
-"""Links to claims carry the register's verdict, and the addresses that claims had lead on."""
+"""Links to claims carry the register's verdict."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from project import NOTEBOOKS, ROOT, run
 from sphinx import addnodes
 
-from normbook.claims import FALSE, HOLDS, Said, addresses, register
+from normbook.claims import FALSE, HOLDS, Said, register
 
 pytestmark = pytest.mark.programs
 
@@ -31,10 +31,6 @@ page = "claims/topic"
 id = "000-03"
 verdict = "not checkable here"
 """
-CARDS = (
-    "# before and now\nold.html#claim-000-01\nold.html#claim-000-03\nold.html#claim-000-99\n"
-    + "".join(f"claims/topic.html#claim-000-0{i}\n" for i in (1, 2))
-)
 TOPIC = "claims/topic.ipynb#cell-id=claim-"
 GOOD = f"A [short claim: holds]({TOPIC}000-01), [000-02]({TOPIC}000-02), [report](../report.md)."
 OUTPUT = f"| verdict | claim |\n|---|---|\n| does not hold | [000-02]({TOPIC}000-02) |"
@@ -76,7 +72,6 @@ def built(tmp_path_factory):
         "glossary.md": "",
         "references.bib": "",
         "normbook/claims/register/000.toml": REGISTER,
-        "normbook/claims/cards.txt": CARDS,
     }
     for name, content in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
@@ -134,56 +129,6 @@ def test_a_link_that_is_right_is_not_objected_to(built):
     assert len(lines) >= len(BAD) and all("bad.ipynb" in line for line in lines if "WARN" in line)
 
 
-def old_anchors(page):
-    anchor = r'<a class="moved" id="([^"]*)" href="([^"]*)"'
-    return dict(re.findall(anchor, page.read_text("utf-8")))
-
-
-def test_an_old_address_has_an_anchor_that_leads_to_the_card_or_to_what_took_its_place(site):
-    assert old_anchors(site / "chapters" / "old.html") == {
-        "claim-000-01": "claims/topic.html#claim-000-01",
-        "claim-000-03": "ledger.html#000-03",
-        "claim-000-99": "ledger.html#000-99",
-    }
-    assert old_anchors(site / "chapters" / "claims" / "topic.html") == {}
-
-
-def visit(browser, address, *steps, scripts=True):
-    """Open an address from the folder, take the steps, and return where the browser ends."""
-    page = browser.new_context(java_script_enabled=scripts).new_page()
-    page.goto(address, wait_until="load")
-    for step in steps:
-        step(page)
-    page.wait_for_load_state("load")
-    return page
-
-
-def test_the_old_address_of_a_claim_leads_to_its_card_without_a_server(browser, site):
-    address = (site / "chapters" / "old.html").as_uri()
-    new = (site / "chapters" / "claims" / "topic.html").as_uri() + "#claim-000-01"
-    page = visit(browser, f"{address}#claim-000-01", lambda page: page.wait_for_url(new))
-    assert page.locator(":target").inner_text() == "card"
-    later = visit(
-        browser,
-        address,
-        lambda page: page.evaluate("() => { location.hash = '#claim-000-01'; }"),
-        lambda page: page.wait_for_url(new),
-    )
-    assert later.url == new
-
-
-def test_without_scripts_the_old_address_shows_the_way_and_without_it_there_is_nothing_to_see(
-    browser, site
-):
-    address = (site / "chapters" / "old.html").as_uri()
-    page = visit(browser, f"{address}#claim-000-01", scripts=False)
-    link = page.locator("a.moved:visible")
-    assert link.count() == 1
-    link.click()
-    assert page.url.endswith("chapters/claims/topic.html#claim-000-01")
-    assert visit(browser, address).locator("a.moved:visible").count() == 0
-
-
 # The book's own links, read as they are typed.
 
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*#[^)\s]*claim-[^)\s]*)\)")
@@ -218,11 +163,9 @@ def test_a_typed_link_that_is_wrong_is_seen():
     assert len([*wrong_links("batch-norm", planted)]) == 3
 
 
-def test_the_site_reads_the_same_register_and_the_same_addresses_as_the_library():
+def test_the_site_reads_the_same_register_as_the_library():
     seen = {id: (c["verdict"], c.get("page", "")) for id, c in claim_links.claims(ROOT).items()}
     assert seen == {c.id: (c.verdict, c.page) for c in register().claims.values()}
-    cards = {f"{page}.html#claim-{id}" for page, id in claim_links.cards(ROOT)}
-    assert cards == {f"chapters/{card}" for card in addresses.listed("cards.txt")}
 
 
 def test_a_link_is_understood_in_a_text_and_in_an_output():

@@ -384,9 +384,9 @@ def test_every_explorer_has_one_place_and_there_a_picture():
 def test_a_page_gets_the_scripts_that_it_needs_and_an_unknown_name_is_reported():
     tagged = '<div class="cell tag_hide-input tag_explorer-{} docutils container">'.format
     files = [f"_static/explorers/{name}.js" for name in ("frame", NAMES[0], "another")]
-    asked = [*files, "_static/moved.js", None]
-    assert [needed(file, tagged(NAMES[0])) for file in asked] == [True, True, False, True, True]
-    assert [needed(file, "<p>tag_explorer-x</p>") for file in asked] == [False] * 3 + [True] * 2
+    asked = [*files, None]
+    assert [needed(file, tagged(NAMES[0])) for file in asked] == [True, True, False, True]
+    assert [needed(file, "<p>tag_explorer-x</p>") for file in asked] == [False] * 3 + [True]
     assert unknown(tagged(NAMES[0]), exploring.FOLDER) == []
     (line,) = unknown(tagged("nothing"), exploring.FOLDER)
     assert "the tag explorer-nothing" in line and line.endswith(", ".join(NAMES))

@@ -30,7 +30,6 @@ from normbook.claims import (
     Passage,
     Said,
     Slips,
-    addresses,
     decide,
     decision,
     tables,
@@ -413,7 +412,7 @@ def test_a_verdict_that_changed_without_a_reason_is_seen():
         assert unexplained([old, new], told) == silent
 
 
-# Addresses stay good.
+# Every claim has an address.
 
 
 def anchors(*pages):
@@ -424,65 +423,9 @@ def whole_ledger():
     return Ledger({claim.page: "title" for claim in ledger.register().claims.values()})
 
 
-def test_every_address_that_was_ever_published_is_an_anchor_and_leads_to_an_entry():
+def test_every_claim_and_every_slip_is_an_anchor_of_the_ledger():
     _, claims, slips = ledger.register()
-    published = addresses.listed("published.txt")
-    assert len(published) == len(set(published)) >= 237
-    assert {*claims, *slips, *addresses.retired()} == set(published)
-    assert sorted(anchors(whole_ledger(), Slips())) == sorted(published)
-    assert ledger_checks.dead_ends(published, {*claims, *slips}, addresses.retired()) == []
-
-
-def test_an_address_that_leads_nowhere_is_reported():
-    retired = {"a": ["b", "c"], "d": ["a"], "e": ["f"], "f": ["e"], "g": ["b", "gone"], "h": []}
-    published = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
-    assert ledger_checks.dead_ends(published, {"b", "c"}, retired) == ["e", "f", "g", "h", "i"]
-
-
-def test_a_retired_address_is_an_anchor_with_a_link_to_each_of_its_successors(monkeypatch):
-    monkeypatch.setattr(tables, "retired", lambda: {"000-99": ["000-01", "slip-000-1"]})
-    assert anchors(whole_ledger())[-1] == "000-99"
-    last = whole_ledger()._repr_html_().split('<tr id="000-99"')[1]
-    assert re.findall(r'href="#([\w-]+)"', last) == ["000-01", "slip-000-1"]
-
-
-def lost_cards(listed, claims, retired):
-    """The addresses of cards that are not listed, or that lead to no entry any more."""
-    current = {claim.card for claim in claims.values() if claim.page}
-    ids = {card: card.partition("#claim-")[2] for card in listed}
-    return (current - set(listed)) | {c for c, id in ids.items() if id not in {*claims, *retired}}
-
-
-def test_every_address_that_a_card_ever_had_is_listed_and_leads_to_an_entry():
-    listed, claims = addresses.listed("cards.txt"), ledger.register().claims
-    assert len(listed) == len(set(listed)) >= 233
-    assert not lost_cards(listed, claims, addresses.retired())
-
-
-def test_a_card_that_is_not_listed_and_one_that_leads_nowhere_are_reported(claims):
-    cards = [claim.card for claim in claims.values() if claim.page]
-    assert not lost_cards([*cards, "old.html#claim-000-0"], claims, {})
-    assert lost_cards(cards[1:], claims, {}) == {cards[0]}
-    assert lost_cards([*cards, "old.html#claim-000-99"], claims, {}) == {"old.html#claim-000-99"}
-    assert not lost_cards([*cards, "old.html#claim-000-99"], claims, {"000-99": ["000-0"]})
-
-
-def taken_off(earlier, now):
-    return set(earlier) - set(now)
-
-
-@pytest.mark.parametrize("name", ["published.txt", "cards.txt"])
-def test_no_address_is_ever_taken_off_its_list(name):
-    versions = ledger_checks.committed(FOLDER / name)
-    if not versions:
-        pytest.skip("no earlier version to compare with: there is no git history here")
-    now = addresses.listed(name)
-    gone = [taken_off(addresses.ids(version), now) for version in versions]
-    assert not any(gone), gone
-
-
-def test_an_address_that_was_taken_off_is_seen():
-    assert taken_off(["a", "b"], ["a", "c"]) == {"b"} and not taken_off(["a"], ["b", "a"])
+    assert anchors(whole_ledger(), Slips()) == [*claims, *slips]
 
 
 # The tables show all of it.
@@ -532,8 +475,7 @@ def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
     claims = ledger.register().claims
     titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}
     html = Ledger(titles)._repr_html_()
-    old = addresses.retired()
-    assert html.count("<tr") == 1 + len(claims) + bool(old) + len(old)
+    assert html.count("<tr") == 1 + len(claims)
     for claim in claims.values():
         row = html.split(f'<tr id="{claim.id}"')[1].split("</tr>")[0]
         assert f'data-verdict="{claim.verdict}"' in row and claim.evidence in row

@@ -20,7 +20,7 @@ import verification
 from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make, run
 from site_checks import DESK, PHONE, SMALL_PHONE
 
-from normbook.claims import FALSE, HOLDS, addresses, register
+from normbook.claims import FALSE, HOLDS, register
 from normlib.verify.run import WITNESSES
 
 pytestmark = pytest.mark.programs
@@ -175,21 +175,6 @@ def test_every_image_loads_and_has_an_alternative_text(pages):
 def test_every_link_inside_the_site_leads_somewhere(pages, root, folder, ids):
     found = {name: checks.link_problems(seen, root, folder, ids) for name, seen in pages.items()}
     assert {name: lines for name, lines in found.items() if lines} == {}
-
-
-def lost(folder, cards):
-    """The addresses of cards that are neither a card nor an anchor that leads on to one."""
-    for card in cards:
-        page, _, anchor = card.partition("#")
-        path = folder / "chapters" / page
-        if not path.is_file() or f'id="{anchor}"' not in path.read_text("utf-8"):
-            yield card
-
-
-def test_every_address_that_a_card_ever_had_is_an_anchor_of_the_site(folder):
-    cards = addresses.listed("cards.txt")
-    assert len(cards) >= 233 and [*lost(folder, cards)] == []
-    assert len([*lost(folder, [cards[0] + "0", "gone.html#claim-000-03"])]) == 2
 
 
 def test_text_is_legible_in_light_and_dark(pages):
