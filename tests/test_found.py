@@ -3,8 +3,7 @@
 import json
 import shlex
 import shutil
-import sys
-from pathlib import Path
+import sysconfig
 
 import found
 import pytest
@@ -66,43 +65,31 @@ def test_without_an_address_nothing_leads_to_a_repository():
     assert [*run_page.links(CODE, "main", "glossary.md")] == ["edit this page"]
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """An empty folder with a notebook and the wheels, after the first two lines of the page.
+RUN = """
+import nbformat, normbook, normlib
+assert "elsewhere" in normlib.__file__ and "elsewhere" in normbook.__file__
+cells = nbformat.read("only-gamma-beta.ipynb", 4).cells
+exec(next(cell.source for cell in cells if "import" in cell.source))
+print(*trials.kept("data/gamma_beta.json"))
+"""
 
-    What pip would fetch is there already, linked from this environment; it may fetch nothing.
-    """
-    folder = tmp_path_factory.mktemp("elsewhere")
+
+def test_a_notebook_alone_in_a_folder_finds_all_that_it_needs_by_the_lines_of_its_page(tmp_path):
+    """What pip would fetch (test_install) is there already, borrowed from this environment."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shutil.copy(ROOT / "chapters" / "only-gamma-beta.ipynb", folder)
     wheels = [wheel.name for wheel in run_page.build_wheels(folder)]
-    first, second, _ = run_page.lines("ledger.ipynb", wheels)
-    assert run("bash", "-c", first, cwd=folder).returncode == 0
-    places = (Path(sys.prefix), folder / "book")
-    here, there = (next(p.glob("lib/python*/site-packages")) for p in places)
-    for path in here.iterdir():
-        if (
-            not path.name.startswith(("normlib", "normbook", "__editable__"))
-            and not (there / path.name).exists()
-        ):
-            (there / path.name).symlink_to(path)
-    result = run("bash", "-c", second, cwd=folder, PIP_NO_INDEX="1")
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
-
-
-RUN = (
-    "import sys, nbformat, nbclient, normbook, normlib\n"
-    "assert 'elsewhere' in normlib.__file__ and 'elsewhere' in normbook.__file__\n"
-    "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4)).execute()"
-)
-
-
-def test_a_notebook_alone_in_a_folder_runs_by_the_lines_of_its_page(elsewhere):
-    notebook = "frameworks.ipynb"  # it reads what is kept in the package
-    shutil.copy(ROOT / "chapters" / notebook, elsewhere)
-    *_, last = run_page.lines(notebook, ["any.whl"])
-    command = shlex.split(last)
-    assert command[1:] == ["-m", "jupyterlab", notebook]
-    opened = run(command[0], "-m", "jupyterlab", "--version", cwd=elsewhere)
+    first, second, third = run_page.lines("only-gamma-beta.ipynb", wheels)
+    alone = {"cwd": folder, "PYTHONPATH": "", "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1"}
+    for line in (first, second):
+        result = run("bash", "-c", line, **alone)
+        assert result.returncode == 0, result.stdout + result.stderr
+    (there,) = folder.glob("book/lib/python*/site-packages")
+    (there / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    python, *words = shlex.split(third)
+    assert words == ["-m", "jupyterlab", "only-gamma-beta.ipynb"]
+    opened = run(python, "-m", "jupyterlab", "--version", **alone)
     assert opened.returncode == 0, opened.stderr
-    result = run(command[0], "-c", RUN, notebook, cwd=elsewhere, OMP_NUM_THREADS="1")
-    assert result.returncode == 0, result.stderr
+    result = run(python, "-c", RUN, **alone)
+    assert result.stdout.split()[:2] == ["seeds", "runs"], result.stderr

@@ -113,7 +113,7 @@ def opened(browser, root):
 def test_no_page_has_a_fault(seen, check):
     """No complaint or failed request, none to another host; formulas, Markdown and pictures are
     drawn; text is legible in light and dark; all of it fits a desk and a phone."""
-    others = {"console": [SEARCH], **dict.fromkeys(checks.ROOM, [FULL])}
+    others = {"console": [SEARCH]} | {room: [FULL] for room in checks.ROOM}
     found = {name: checks.problems(seen[name], check) for name in PAGES + others.get(check, [])}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
@@ -143,15 +143,14 @@ def test_no_page_is_longer_than_its_budget(pages):
         assert not found, "\n".join(found)
 
 
-def test_every_page_is_there_at_once(seen, folder):
+def test_every_page_is_there_at_once(seen, pages, folder):
     """A page that is read from top to bottom has fewer elements than one to look things up in."""
     read = {f"{name}.html" for name in page_budget.budgeted(TOC)}
     found = {
         name: checks.burdens(
-            answers[checks.ALWAYS]["arrival"], folder, 6000 - 3000 * (name in read)
+            answers[checks.ALWAYS]["arrival"], folder, 3000 if name in read else 6000
         )
-        for name, answers in seen.items()
-        if name in PAGES
+        for name, answers in pages.items()
     }
     assert {name: lines for name, lines in found.items() if lines} == {}
     late = checks.burdens(seen["late.html"][checks.ALWAYS]["arrival"], folder, 3000)

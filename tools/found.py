@@ -25,7 +25,10 @@ API = "chapters/api"
 def plain(node: nodes.Node) -> str:
     """The text of a paragraph, its formulas in the signs that they are drawn with."""
     if isinstance(node, nodes.math):
-        signs = "".join(mathml(node.astext(), display=False).itertext())
+        try:
+            signs = "".join(mathml(node.astext(), display=False).itertext())
+        except ValueError:  # which the page itself reports
+            signs = node.astext()
         return signs.replace("ˆ", "\u0302")  # upon the letter before it
     if isinstance(node, nodes.Text):
         return node.astext()
