@@ -248,10 +248,12 @@ BROKEN = """() => [...document.querySelectorAll('span.math')]
 CONTRAST = """() => {
   const pen = Object.assign(document.createElement('canvas'), {width: 1, height: 1})
     .getContext('2d', {willReadFrequently: true});
-  const rgba = colour => {
+  const seen = {};
+  const paint = colour => {
     pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
     return [...pen.getImageData(0, 0, 1, 1).data];
   };
+  const rgba = colour => seen[colour] ??= paint(colour);
   const ground = e => {
     for (; e; e = e.parentElement) {
       const colour = rgba(getComputedStyle(e).backgroundColor);
