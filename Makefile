@@ -55,8 +55,8 @@ lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
 refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
 	@$(PY) tools/refresh.py $(CHAPTER)
 
-bench: $(READY)  ## measure the speed of layers, kernels and witnesses
-	@$(PY) tools/bench.py
+bench: $(READY)  ## measure the kernels against PyTorch's
+	@$(PY) tools/kernel_bench.py
 
 cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=/of/its/bin/files
 	@$(PY) tools/cifar.py "$(FOLDER)" $(OPTIONS)

@@ -201,10 +201,14 @@ def test_every_part_is_reached_by_tab_and_moved_by_keys_and_a_link_leads_to_the_
         page.keyboard.press("Tab")
         reached.append(page.evaluate(f"() => {PARTS}.indexOf(document.activeElement)"))
     assert reached == [*range(count)]
+    for i in range(count - 1):
+        page.evaluate(START)
+        assert press(page, i)
+    page.evaluate(START)
     i = 0
-    while press(page, i):
+    while press(page, i):  # what moves may bring others along, or take them away
         i += 1
-    assert i >= count - 1 and page.evaluate("document.getAnimations()") == []
+    assert page.evaluate("document.getAnimations()") == []
     moved = page.evaluate(SEEN)
     page.wait_for_timeout(300)  # the address follows a little later
     address = page.evaluate("location.hash")
