@@ -53,7 +53,7 @@ def built(tmp_path_factory):
     """The folder of the site, built with the project's own settings and with addresses of its own,
     and what the build said."""
     tree = tmp_path_factory.mktemp("small")
-    names = ("tools", "normlib", "normbook", "_static", "_templates", "glossary.md")
+    names = ("tools", "site", "normlib", "normbook", "_static", "_templates", "glossary.md")
     for name in (*names, "references.bib"):
         (tree / name).symlink_to(ROOT / name)
     (tree / CLAIMS).parent.mkdir(parents=True)

@@ -6,7 +6,7 @@ from titles import path_of, target, texts, titles, wrong_links, wrong_quotes
 
 KNOWN = titles()
 PAGES = listed(TOC)
-FOLDERS = ("normlib", "normbook", "tools", "tests")
+FOLDERS = ("normlib", "normbook", "tools", "site", "tests")
 FILES = [p for f in FOLDERS for kind in ("py", "toml") for p in (ROOT / f).rglob(f"*.{kind}")]
 FILES = [*ROOT.glob("*.md"), *(path for path in FILES if path.name != "test_titles.py")]
 

@@ -169,5 +169,5 @@ class Said:
 
 
 def to_card(c: Claim) -> str:
-    """A link as the site and JupyterLab understand it (tools/claim_links.py)."""
+    """A link as the site and JupyterLab understand it (site/claim_links.py)."""
     return f"[{c.id}]({c.page}.ipynb#cell-id=claim-{c.id})"
