@@ -83,14 +83,6 @@ PLANTED = {
         "Math.floor((at.C * groups) / shape[1])",
         "(groups > 1 ? at.C % groups : 0)",
     ),
-    "statistics over all samples": (
-        'over.includes(axis) ? ""',
-        'over.includes(axis) || axis === "N" ? ""',
-    ),
     "RMSNorm takes a mean": ("center ? mean(", "true ? mean("),
     "epsilon outside the root": ("1 / Math.sqrt(square + eps)", "1 / (Math.sqrt(square) + eps)"),
-    "rows and columns exchanged": (
-        "H: Math.floor(i / W) % H, W: i % W",
-        "H: i % W, W: Math.floor(i / W) % H",
-    ),
 }

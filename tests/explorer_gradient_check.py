@@ -72,12 +72,7 @@ PLANTED = {
         "const shipped = (s) => s.rstd * (s.d - s.mean - s",
         "const shipped = (s) => s.rstd * (s.d - s.mean + s",
     ),
-    "an error is not planted": ("(s) => s.rstd * (s.d - s.mean),", "shipped,"),
-    "epsilon is forgotten": ("variance[0] + eps", "variance[0]"),
     "the step is half as long": ("/ (2 * h)", "/ h"),
     "the complex variance is half": ("2 * v * b[i]", "v * b[i]"),
-    "the scale forgets gamma": ("v * problem.gamma[j] * rstd[j]", "v * rstd[j]"),
-    "the upstream gradient is ones": ("v * (there.y[i][j] - here", "1 * (there.y[i][j] - here"),
     "a witness is not strict": ('"complex step": { bound: 1e-10', '"complex step": { bound: 1e-9'),
-    "the definition has no root": ("Math.sqrt(variance + eps)", "(variance + eps)"),
 }

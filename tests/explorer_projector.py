@@ -41,11 +41,9 @@ SHOWN = {
 }
 PLANTED = {
     "the mean stays": ("value - height - slope", "value - slope"),
-    "the part along xhat stays": ("value - height - slope * xhat[k]", "value - height"),
     "no epsilon": ("variance + eps", "variance"),
     "the unbiased variance": (
         "mean(c.map((value) => value * value))",
         "(mean(c.map((value) => value * value)) * c.length) / (c.length - 1)",
     ),
-    "dx is not divided": ("rstd * value)", "value)"),
 }

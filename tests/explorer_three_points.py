@@ -85,12 +85,8 @@ def rows(start, bias):
 
 SHOWN = {"": rows([1, 1], "no"), "&start=-0.5,0.7&bias=yes": rows([-0.5, 0.7], "yes")}
 PLANTED = {
-    "another point": ("[1, 1]]", "[1, 2]]"),
-    "another optimum": ("[2 / 3, -1 / 3]", "[2 / 3, -2 / 3]"),
     "no variance term": ("value - mean(d) - xhat[i] * along", "value - mean(d)"),
-    "the unbiased variance": ("1 / Math.sqrt(mean(", "1 / Math.sqrt(1.5 * mean("),
     "the bias does not learn": ("[dot(dy, [1, 1, 1])]", "[0]"),
     "another rate": ("0.2 * (slope", "0.1 * (slope"),
-    "the whole line is optimal": ("Math.max(dot(start, RAY), 0)", "dot(start, RAY)"),
     "the lemma without its last term": ("dot(away, away) - (", "dot(away, away) - 0 * ("),
 }

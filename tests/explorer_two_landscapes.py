@@ -89,13 +89,8 @@ SHOWN = {
     "&factor=-1&norm=no norm": rows(0.5, False, False),
     "&factor=1.5&step=times c²": rows(2**1.5, True, True),
 }
-STEP = "{ ...network, w: less(network.w, dw, rate) }"
 PLANTED = {
     "no variance term": ("mean(d) + along * xhat[i]", "mean(d)"),
-    "the output weights move": (STEP, STEP.replace(" }", ", v: less([network.v], [dv])[0] }")),
-    "the change is not divided by the way": ("/ (rates[i] * length(dw))", "/ rates[i]"),
     "uphill": ("v - rate * b[i][j]", "v + rate * b[i][j]"),
-    "the shift is not relative": ("/ length([dv])", "/ 1"),
     "the statistics of the places": ("normed ? mean(sums(x))", "normed ? mean(sums(places))"),
-    "twice the loss": ("dot(off, off) / 2 / x.length", "dot(off, off) / x.length"),
 }

@@ -13,18 +13,14 @@ CONFIG = """<?xml version="1.0"?>
 """
 
 
-def widen(font, factor):
-    """Move the letters of a font apart; how wide a text is depends on nothing else."""
-    metrics = font["hmtx"].metrics
-    for glyph, (advance, bearing) in metrics.items():
-        metrics[glyph] = round(factor * advance), bearing
-
-
-def dejavu(folder, factor=1.0):
-    """Put DejaVu, so much wider, into a folder; return a fontconfig file for this folder alone."""
+def wide(folder, factor=1.15):
+    """Put DejaVu, its letters so much farther apart, into a folder; return a fontconfig file for
+    this folder alone."""
     for path in DEJAVU.glob("DejaVu*.ttf"):
         with TTFont(path) as font:
-            widen(font, factor)
+            metrics = font["hmtx"].metrics
+            for glyph, (advance, bearing) in metrics.items():
+                metrics[glyph] = round(factor * advance), bearing
             font.save(folder / path.name)
     config = folder / "fonts.conf"
     config.write_text(CONFIG.format(folder=folder), encoding="utf-8")

@@ -62,11 +62,11 @@ def listen(page):
     return {"console": console, "foreign requests": foreign, "failed requests": failed}
 
 
-async def look(context, url, views, late):
+async def look(context, url):
     """Open a page and return its answers to the scripts of each view, and what was said meanwhile.
 
-    views: for a width and a colour scheme the scripts to evaluate, by name.
-    late: whether the font of the formulas has come too late, and they are drawn in another.
+    The font of the formulas is made to come too late: which one a check sees must not depend on the
+    pace of the machine.
     """
     page = await context.new_page()
     seen = {ALWAYS: listen(page)}
@@ -74,10 +74,10 @@ async def look(context, url, views, late):
     await page.goto(url)
     await page.wait_for_function(ARRIVED)
     seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
-    await page.evaluate(FORMULAS_IN, late)
+    await page.add_style_tag(content="math { font-family: math !important }")
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
-    for (width, scheme), scripts in views.items():
+    for (width, scheme), scripts in VIEWS.items():
         await page.set_viewport_size({"width": width, "height": HEIGHT})
         await page.emulate_media(color_scheme=scheme)
         await page.wait_for_function(IN_SCHEME, arg=scheme)
@@ -87,7 +87,7 @@ async def look(context, url, views, late):
     return seen
 
 
-async def look_at_all(urls, views, fonts, late):
+async def look_at_all(urls, fonts):
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -99,23 +99,22 @@ async def look_at_all(urls, views, fonts, late):
 
         async def in_turn(url):
             async with free:
-                return await look(context, url, views, late)
+                return await look(context, url)
 
         answers = await asyncio.gather(*map(in_turn, urls))
         await browser.close()
     return dict(zip(urls, answers, strict=True))
 
 
-def survey(urls, views, fonts=None, late=False):
-    """Return for each address what `look` saw there."""
+def survey(urls, fonts):
+    """Return for each address what `look` saw there with the fonts of a fontconfig file."""
     with ThreadPoolExecutor(1) as thread:  # the caller's own may run an event loop already
-        return thread.submit(asyncio.run, look_at_all(urls, views, fonts, late)).result()
+        return thread.submit(asyncio.run, look_at_all(urls, fonts)).result()
 
 
 def problems(seen, check):
     """Return what a check found on one page, in whichever view it was asked."""
     asked = {view: answers[check] for view, answers in seen.items() if check in answers}
-    assert asked, f"expected a check that was asked, got {check!r}; there are: {seen}"
     return [f"{view}: {line}" for view, lines in asked.items() for line in lines]
 
 
@@ -161,16 +160,6 @@ def burdens(arrival, folder, nodes):
         f"{got:.4g} {what}, at most {most}" for what, (got, most) in found.items() if got > most
     ]
 
-
-# A page draws its formulas in the book's font, or in the machine's where that one comes late. Which
-# of the two a check sees must not depend on the pace of the machine.
-FORMULAS_IN = """async late => {
-  const font = await new FontFace('Formulas', 'url(/_static/book-math.woff)').load();
-  document.fonts.add(font);
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(`math { font-family: ${late ? 'math' : 'Formulas'} !important; }`);
-  document.adoptedStyleSheets.push(sheet);
-}"""
 
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {
@@ -259,10 +248,12 @@ BROKEN = """() => [...document.querySelectorAll('span.math')]
 CONTRAST = """() => {
   const pen = Object.assign(document.createElement('canvas'), {width: 1, height: 1})
     .getContext('2d', {willReadFrequently: true});
-  const rgba = colour => {
+  const seen = {};
+  const paint = colour => {
     pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
     return [...pen.getImageData(0, 0, 1, 1).data];
   };
+  const rgba = colour => seen[colour] ??= paint(colour);
   const ground = e => {
     for (; e; e = e.parentElement) {
       const colour = rgba(getComputedStyle(e).backgroundColor);
@@ -291,9 +282,13 @@ UNRENDERED = r"""() => [...document.querySelectorAll('article p')]
 GROUND = "() => getComputedStyle(document.body).backgroundColor"
 IDS = "() => [...document.querySelectorAll('[id], a[name]')].map(e => e.id || e.name)"
 LINKS = "() => [...document.querySelectorAll('a[href]')].map(e => e.href)"
+ENTRIES = """() => [...document.querySelectorAll('.genindextable td li')]
+  .map(e => e.innerText.replace(/(, \\[\\d+\\])+$/, '').trim())"""
+# Of each cell that is to be an explorer, whether it is one.
+EXPLORERS = """() => [...document.querySelectorAll('[class*="tag_explorer-"]')]
+  .map(e => Boolean(e.querySelector('.explorer svg > *')))"""
 
-DESK, WALL = (1280, "light"), (2560, "light")
-PHONE, SMALL_PHONE = (390, "dark"), (360, "dark")
+DESK, PHONE = (1280, "light"), (360, "dark")
 ONCE = {
     "mathematics": MATHEMATICS,
     "formulas": FORMULAS,
@@ -301,11 +296,15 @@ ONCE = {
     "images": IMAGES,
     "ids": IDS,
     "links": LINKS,
+    "index entries": ENTRIES,
+    "explorers": EXPLORERS,
 }
-COLOURS = {"contrast": CONTRAST, "ground": GROUND}
 ROOM = {"too wide": TOO_WIDE, "cut off": CUT_OFF, "broken": BROKEN}
-VIEWS = {DESK: ONCE | COLOURS | ROOM, PHONE: COLOURS | ROOM, SMALL_PHONE: ROOM}
-VIEWS |= {WALL: {"too wide": TOO_WIDE}}
+BOTH = {"contrast": CONTRAST, "ground": GROUND} | ROOM
+VIEWS = {DESK: ONCE | BOTH, PHONE: BOTH}
+# The checks that list what is wrong.
+LINES = ("console", "foreign requests", "failed requests", "mathematics", "markdown", "images")
+LINES += ("contrast", *ROOM)
 
 
 def link_problems(seen, root, folder, ids):

@@ -1,23 +1,19 @@
-"""A page is found: from outside by its description and its card, from inside by the search."""
+"""A page is found by what it says of itself, and by the names that the search knows."""
 
 import json
 import shlex
 import shutil
-import sys
-from pathlib import Path
+import sysconfig
 
 import found
-import numpy as np
 import pytest
 import run_page
-import yaml
 from docutils import nodes
 from project import ROOT, run
 
 pytestmark = pytest.mark.programs
 
-SITE, CODE = "https://book.example/norm", "https://github.com/someone/norm"
-PAGE = "chapters/claims/rms-normalization"
+CODE = "https://github.com/someone/norm"
 
 
 def test_a_description_is_the_first_paragraph_and_not_the_line_of_its_verification():
@@ -44,22 +40,6 @@ def test_a_long_description_ends_with_a_word():
     assert found.shortened("short") == "short"
 
 
-def test_what_has_no_text_has_no_tag():
-    assert found.tags(description='"a" & b', og__image="") == (
-        '\n<meta name="description" content="&quot;a&quot; &amp; b" />'
-    )
-
-
-def test_a_card_shows_the_whole_title_within_its_edges():
-    longest = "Claims about group and instance normalization"
-    pixels = np.array(found.card(longest, "Normalization Layers, Verified").convert("L"))
-    assert pixels.shape == found.SIZE[::-1] and (pixels < 100).mean() > 0.01
-    edge = np.concatenate([pixels[:20].ravel(), pixels[-20:].ravel(), pixels[:, -20:].ravel()])
-    assert edge.min() > 250
-    other = np.array(found.card(longest[:-1], "Normalization Layers, Verified").convert("L"))
-    assert (pixels != other).any()
-
-
 def test_the_search_has_names_and_definitions_and_no_mere_mentions():
     known = {"docnames": ["chapters/api", "glossary"]}
     known["indexentries"] = {"rmsnorm": [[0, "index-of-rmsnorm", False], [1, "term-RMSNorm", True]]}
@@ -71,53 +51,6 @@ def test_the_search_has_names_and_definitions_and_no_mere_mentions():
         "rmsnorm": [[1, "term-RMSNorm", True]],
         "rms_norm": [[0, "function-rms-norm", True]],
     }
-
-
-# A small book whose addresses are configured.
-
-
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
-    """A first page and a page of claims, built with the project's own settings and addresses."""
-    root = tmp_path_factory.mktemp("published")
-    folders = ("tools", "normlib", "normbook", "_static", "_templates")
-    for name in (*folders, "references.bib", "glossary.md"):
-        (root / name).symlink_to(ROOT / name)
-    (root / PAGE).parent.mkdir(parents=True)
-    shutil.copy(ROOT / f"{PAGE}.ipynb", root / f"{PAGE}.ipynb")
-    (root / "intro.md").write_text("# The book\n\nA first page that says what stands here.\n")
-    (root / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n- file: {PAGE}\n")
-    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
-    settings = config["sphinx"]["config"]
-    settings["html_baseurl"] = f"{SITE}/"
-    settings["html_theme_options"]["repository_url"] = CODE
-    (root / "_config.yml").write_text(yaml.safe_dump(config))
-    script = "from jupyter_book.cli.main import main; main()"
-    result = run(sys.executable, "-c", script, "build", str(root), "-q")
-    html = root / "_build" / "html"
-    assert (html / f"{PAGE}.html").is_file(), result.stdout + result.stderr
-    return html
-
-
-def test_where_addresses_are_configured_pages_say_them(published):
-    page = (published / f"{PAGE}.html").read_text("utf-8")
-    assert f'<link rel="canonical" href="{SITE}/{PAGE}.html"' in page
-    assert f'<meta property="og:url" content="{SITE}/{PAGE}.html"' in page
-    picture = page.partition('<meta property="og:image" content="')[2].partition('"')[0]
-    assert (published / picture.removeprefix(f"{SITE}/")).read_bytes().startswith(b"\x89PNG")
-    assert f'href="{CODE}/edit/main/{PAGE}.ipynb"' in page
-    assert f"mybinder.org/v2/gh/someone/norm/main?urlpath=lab/tree/{PAGE}.ipynb" in page
-    assert page.count("dispute this verdict") == page.count('<div class="decision"') > 5
-    assert f'href="{CODE}/issues/new?title=Dispute%20of%20claim%20' in page
-    library, own = (f"{SITE}/{name}" for name in run_page.wheel_names())
-    assert f"pip install {library} {own}" in page
-
-
-def test_where_the_address_is_configured_there_is_a_list_of_the_pages(published):
-    listed = (published / "sitemap.xml").read_text("utf-8")
-    assert f"<loc>{SITE}/{PAGE}.html</loc>" in listed and listed.count("<loc>") == 2
-    assert f"{SITE}/sitemap.xml" in (published / "robots.txt").read_text("utf-8")
-    assert f'<base href="{SITE}/"' in (published / "404.html").read_text("utf-8")
 
 
 # How to run a page.
@@ -132,43 +65,31 @@ def test_without_an_address_nothing_leads_to_a_repository():
     assert [*run_page.links(CODE, "main", "glossary.md")] == ["edit this page"]
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """An empty folder with a notebook and the wheels, after the first two lines of the page.
+RUN = """
+import nbformat, normbook, normlib
+assert "elsewhere" in normlib.__file__ and "elsewhere" in normbook.__file__
+cells = nbformat.read("only-gamma-beta.ipynb", 4).cells
+exec(next(cell.source for cell in cells if "import" in cell.source))
+print(*trials.kept("data/gamma_beta.json"))
+"""
 
-    What pip would fetch is there already, linked from this environment; it may fetch nothing.
-    """
-    folder = tmp_path_factory.mktemp("elsewhere")
+
+def test_a_notebook_alone_in_a_folder_finds_all_that_it_needs_by_the_lines_of_its_page(tmp_path):
+    """What pip would fetch (test_install) is there already, borrowed from this environment."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shutil.copy(ROOT / "chapters" / "only-gamma-beta.ipynb", folder)
     wheels = [wheel.name for wheel in run_page.build_wheels(folder)]
-    first, second, _ = run_page.lines("ledger.ipynb", wheels)
-    assert run("bash", "-c", first, cwd=folder).returncode == 0
-    places = (Path(sys.prefix), folder / "book")
-    here, there = (next(p.glob("lib/python*/site-packages")) for p in places)
-    for path in here.iterdir():
-        if (
-            not path.name.startswith(("normlib", "normbook", "__editable__"))
-            and not (there / path.name).exists()
-        ):
-            (there / path.name).symlink_to(path)
-    result = run("bash", "-c", second, cwd=folder, PIP_NO_INDEX="1")
-    assert result.returncode == 0, result.stdout + result.stderr
-    return folder
-
-
-RUN = (
-    "import sys, nbformat, nbclient, normbook, normlib\n"
-    "assert 'elsewhere' in normlib.__file__ and 'elsewhere' in normbook.__file__\n"
-    "nbclient.NotebookClient(nbformat.read(sys.argv[1], 4)).execute()"
-)
-
-
-def test_a_notebook_alone_in_a_folder_runs_by_the_lines_of_its_page(elsewhere):
-    notebook = "frameworks.ipynb"  # it reads what is kept in the package
-    shutil.copy(ROOT / "chapters" / notebook, elsewhere)
-    *_, last = run_page.lines(notebook, ["any.whl"])
-    command = shlex.split(last)
-    assert command[1:] == ["-m", "jupyterlab", notebook]
-    opened = run(command[0], "-m", "jupyterlab", "--version", cwd=elsewhere)
+    first, second, third = run_page.lines("only-gamma-beta.ipynb", wheels)
+    alone = {"cwd": folder, "PYTHONPATH": "", "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1"}
+    for line in (first, second):
+        result = run("bash", "-c", line, **alone)
+        assert result.returncode == 0, result.stdout + result.stderr
+    (there,) = folder.glob("book/lib/python*/site-packages")
+    (there / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    python, *words = shlex.split(third)
+    assert words == ["-m", "jupyterlab", "only-gamma-beta.ipynb"]
+    opened = run(python, "-m", "jupyterlab", "--version", **alone)
     assert opened.returncode == 0, opened.stderr
-    result = run(command[0], "-c", RUN, notebook, cwd=elsewhere, OMP_NUM_THREADS="1")
-    assert result.returncode == 0, result.stderr
+    result = run(python, "-c", RUN, **alone)
+    assert result.stdout.split()[:2] == ["seeds", "runs"], result.stderr

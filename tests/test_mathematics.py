@@ -1,21 +1,12 @@
 """Formulas become MathML when the site is built, drawn in signs of the site's font."""
 
-import shutil
 import string
-import sys
 import unicodedata
 
 import mathematics
 import mathematics_font
-import nbformat
 import pytest
-import refresh
-import run_page
 import sympy as sp
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from project import ROOT, run
-
-pytestmark = pytest.mark.programs
 
 A, B, MU, GAMMA, VAR = sp.symbols(r"a b mu gamma \sigma^{2}", positive=True)
 i, j, k, m = sp.symbols("i j k m", integer=True, positive=True)
@@ -109,54 +100,3 @@ def test_the_font_has_the_italic_of_every_letter():
     assert set(string.ascii_letters) <= set(italics)
     letters = mathematics.drawable() & set(italics)
     assert {italics[letter] for letter in letters} <= mathematics.drawable()
-
-
-def shown(**data):
-    """A cell whose output is this."""
-    return new_code_cell("show()", outputs=[new_output("display_data", data=data)])
-
-
-@pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    """The folder of a small book with right and wrong formulas, and what its build said."""
-    tree = tmp_path_factory.mktemp("book")
-    parts = ("_config.yml", "_static", "_templates", "tools", *run_page.PARTS)
-    for name in parts:
-        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
-    shutil.copytree(ROOT / "normbook" / "claims", tree / "normbook" / "claims")
-    cells = [
-        new_markdown_cell("# Outputs"),
-        shown(**{"text/latex": r"$\displaystyle \hat{x}_{k}$"}),
-        shown(**{"text/markdown": "As Markdown:\n\n$$\ns^2\n$$"}),
-        shown(**{"text/latex": r"$\displaystyle \wrongoutput$"}),
-    ]
-    nbformat.write(new_notebook(cells=cells, metadata=refresh.KERNEL), tree / "outputs.ipynb")
-    pages = {
-        "intro.md": "# Right $y$\n\nAbove, {eq}`one`.\n\n$$\na = b\n$$ (one)\n",
-        "wrong.md": "# Wrong\n\nA $\\wronginline$.\n\n$$\n\\wrongdisplay\n$$\n",
-        "_toc.yml": "format: jb-book\nroot: intro\nchapters:\n- file: wrong\n- file: outputs\n",
-        "glossary.md": "",
-        "references.bib": "",
-    }
-    for name, text in pages.items():
-        (tree / name).write_text(text)
-    start = "from jupyter_book.cli.main import main; main()"
-    return tree, run(sys.executable, "-c", start, "build", tree, "-q", "-W", "-n", "--keep-going")
-
-
-def test_a_wrong_formula_stops_the_build_and_is_named_with_its_page(book):
-    _, result = book
-    assert result.returncode != 0
-    said = [line for line in result.stderr.splitlines() if "WARNING" in line]
-    places = {"inline": "wrong.md:3", "display": "wrong.md:5", "output": "outputs.ipynb"}
-    assert len(said) == len(places), result.stderr
-    for where, place in places.items():
-        assert any(place in line and rf"\wrong{where}:" in line for line in said), said
-
-
-def test_formulas_of_pages_and_outputs_are_mathml_and_ask_for_no_script(book):
-    html = book[0] / "_build" / "html"
-    intro, outputs = ((html / f"{p}.html").read_text() for p in ("intro", "outputs"))
-    assert intro.count("<math") >= 2 and '<span class="eqno">(1)' in intro
-    assert outputs.count("<math") == 2 and "$$" not in outputs
-    assert "MathJax" not in intro + outputs

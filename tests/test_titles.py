@@ -9,7 +9,7 @@ from project import ROOT, TOC, listed
 QUOTED = re.compile(r'\bchapters? (?:# )?"([^"]+)"', re.I)  # a comment may break before the title
 LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^()\s#]+)(?:#[^()\s]*)?\)")
 PAGES = listed(TOC)
-FOLDERS = ("normlib", "normbook", "tools", "tests")
+FOLDERS = ("normlib", "normbook", "tools", "site", "tests")
 FILES = [p for f in FOLDERS for kind in ("py", "toml") for p in (ROOT / f).rglob(f"*.{kind}")]
 FILES = [*ROOT.glob("*.md"), *(path for path in FILES if path.name != "test_titles.py")]
 

@@ -16,7 +16,17 @@ from pathlib import Path
 
 Tree = dict[str, bytes]
 
-FOLDERS = ("chapters", "normlib", "normbook", "tests", "tools", "_static", "_templates", ".github")
+FOLDERS = (
+    "chapters",
+    "normlib",
+    "normbook",
+    "tests",
+    "tools",
+    "site",
+    "_static",
+    "_templates",
+    ".github",
+)
 LOCK = "requirements.lock"
 CASES = "tests/test_report.py"  # examines every layer, by this test:
 CASE_TEST = f"{CASES}::test_every_layer_passes_every_witness_and_every_planted_error_is_caught"
@@ -71,7 +81,7 @@ def of(tree: Tree, unit: str) -> dict[str, str]:
         tests = matching(tree, "tests/test_*.py")
         paths["helpers in tests"] = {*matching(tree, "tests/*")} - {*tests}
     if own == unit:
-        paths["tools"] = {*matching(tree, "tools/*")}
+        paths["tools"] = {*matching(tree, "tools/*"), *matching(tree, "site/*")}
     if OPENS.search(tree[own]) or starts_programs(tree, unit):
         paths["the other files"] = tree.keys() - set().union(*paths.values())
     found = {name: {p: digest(tree[p]) for p in paths[name] if p in tree} for name in paths}

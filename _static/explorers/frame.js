@@ -1,5 +1,5 @@
 // What all explorers share. An explorer takes the place of a picture that a notebook drew, in a cell
-// with the tag explorer-NAME (tools/explorers.py). Its state stands in the address, where it differs
+// with the tag explorer-NAME (site/explorers.py). Its state stands in the address, where it differs
 // from the start: #explorer=NAME&key=value. Nothing moves by itself.
 "use strict";
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterable
 
-from normbook.claims.addresses import retired
 from normbook.claims.entries import CONDITIONS, FALSE, LIMIT, VERDICTS, Claim, Slip, register
 from normlib.html import Markup, element, row, table
 
 CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
 SLIPS = ("slip", "where", "wrong", "right", "why it matters")
-RETIRED = ("old address", "new address")
 SLIP = "slip of the pen"
 HEADINGS = {
     FALSE: "Does not hold:",
@@ -43,7 +41,6 @@ class Ledger:
     """All claims, each with an anchor and a link to the cell that decides it.
 
     titles: what the chapters are called. On the site a script sorts and filters the table.
-    Addresses that were given up follow in a table of their own, with links to the new ones.
     """
 
     def __init__(self, titles: dict[str, str]):
@@ -54,9 +51,7 @@ class Ledger:
         return "\n".join(f"{c.id}  {c.verdict}  {c.page or '-'}" for c in self.claims.values())
 
     def _repr_html_(self) -> str:
-        claims = listing("ledger", CLAIMS, map(self.row, self.claims.values()))
-        old = [labelled(RETIRED, (id, [*map(link, new)]), id=id) for id, new in retired().items()]
-        return "\n".join([claims, listing("errata", RETIRED, old)]) if old else claims
+        return listing("ledger", CLAIMS, map(self.row, self.claims.values()))
 
     def row(self, c: Claim) -> Markup:
         notes = filter(None, [c.remark, c.changed])
@@ -174,5 +169,5 @@ class Said:
 
 
 def to_card(c: Claim) -> str:
-    """A link as the site and JupyterLab understand it (tools/claim_links.py)."""
+    """A link as the site and JupyterLab understand it (site/claim_links.py)."""
     return f"[{c.id}]({c.page}.ipynb#cell-id=claim-{c.id})"

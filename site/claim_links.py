@@ -1,4 +1,4 @@
-"""Links to claims, and the addresses that claims had before. A Sphinx extension.
+"""Links to claims. A Sphinx extension.
 
 A link to the card of a claim carries the colour of the verdict:
 
@@ -14,7 +14,6 @@ The register is read from its files: building a site must not load the library.
 import posixpath
 import tomllib
 from functools import cache
-from html import escape
 from pathlib import Path
 
 from docutils import nodes
@@ -35,17 +34,6 @@ def claims(root: Path) -> dict[str, dict]:
     """Every entry of the register, by its id."""
     tables = (tomllib.loads(path.read_text(encoding="utf-8")) for path in files(root))
     return {claim["id"]: claim for table in tables for claim in table.get("claim", ())}
-
-
-@cache
-def cards(root: Path) -> list[tuple[str, str]]:
-    """Every page that ever showed the card of a claim, with the claim's id."""
-    lines = (root / "normbook" / "claims" / "cards.txt").read_text(encoding="utf-8").splitlines()
-    found = (line.partition(f".html#{CLAIM}") for line in lines if line and line[0] != "#")
-    return [(f"chapters/{page}", name) for page, _, name in found]
-
-
-# Links to claims.
 
 
 class Badge(nodes.Inline, nodes.TextElement):
@@ -122,32 +110,7 @@ def depart_badge(translator, node: Badge) -> None:
     translator.body.append("</a>")
 
 
-# Addresses that claims had before.
-
-
-def lead_on(app, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
-    """For every claim that was decided on this page once, its old anchor, and where it is now."""
-    root = Path(app.srcdir)
-    found = []
-    for name in (name for old, name in cards(root) if old == page):
-        home = claims(root).get(name, {}).get("page")  # none for what is not decided any more
-        now = f"chapters/{home or 'ledger'}"
-        if now != page:
-            anchor = f"{CLAIM}{name}" if home else name
-            uri = f"{app.builder.get_relative_uri(page, now)}#{anchor}"
-            found.append(moved(f"{CLAIM}{name}", uri))
-    if found:
-        context["body"] += "".join(found)
-
-
-def moved(anchor: str, uri: str) -> str:
-    """An anchor without words. A script (_static/moved.js) goes on from it to the new address."""
-    text = "This claim has moved: follow this link."
-    return f'<a class="moved" id="{escape(anchor)}" href="{escape(uri)}" title="{text}"></a>'
-
-
 def setup(app) -> dict:
     app.add_node(Badge, html=(visit_badge, depart_badge))
     app.add_transform(Badges)
-    app.connect("html-page-context", lead_on)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,12 +1,13 @@
-"""Pages that can be found: what others see of a page before they open it, what the search finds by
-its name, a page for addresses that are not there, and, where the site's own address is configured,
-the list of its pages. A Sphinx extension.
+"""Pages that can be found: what they are about in a line, what the search finds by its name, a page
+for addresses that are not there, and, where the site's own address is configured, the list of its
+pages. A Sphinx extension.
+
+sphinx-sitemap warns where no address is configured, which would stop the build; the page of
+sphinx-notfound-page asks for files by addresses that a folder does not have.
 """
 
 import json
-import textwrap
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 
 import claim_links
@@ -14,22 +15,20 @@ import index_words
 from docutils import nodes
 from docutils.nodes import make_id
 from mathematics import mathml
-from numpy import exp, linspace
-from PIL import Image, ImageDraw, ImageFont
 
-CARDS = "_cards"  # pictures that others show beside a link to a page
-SIZE = (1200, 630)
-INK, BLUE, ORANGE = "#1f2328", "#2f86d1", "#d9730d"
 API = "chapters/api"
 
 
-# What others see of a page.
+# What a page is about.
 
 
 def plain(node: nodes.Node) -> str:
     """The text of a paragraph, its formulas in the signs that they are drawn with."""
     if isinstance(node, nodes.math):
-        signs = "".join(mathml(node.astext(), display=False).itertext())
+        try:
+            signs = "".join(mathml(node.astext(), display=False).itertext())
+        except ValueError:  # which the page itself reports
+            signs = node.astext()
         return signs.replace("ˆ", "\u0302")  # upon the letter before it
     if isinstance(node, nodes.Text):
         return node.astext()
@@ -48,55 +47,15 @@ def shortened(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
-def tags(**said: str) -> str:
-    """Elements for the head of a page; without a text there is none."""
-    named = {name.replace("__", ":"): text for name, text in said.items() if text}
-    kind = {name: "property" if ":" in name else "name" for name in named}
-    return "".join(f'\n<meta {kind[n]}="{n}" content="{escape(t)}" />' for n, t in named.items())
-
-
-def font(size: int) -> ImageFont.FreeTypeFont:
-    place = files("matplotlib") / "mpl-data" / "fonts" / "ttf" / "DejaVuSans.ttf"
-    return ImageFont.truetype(str(place), size)
-
-
-def card(title: str, site: str) -> Image.Image:
-    """A page's title above the sign of the book: a bell curve moved to the centre."""
-    picture = Image.new("RGB", SIZE, "white")
-    draw = ImageDraw.Draw(picture)
-    lines = textwrap.wrap(title, 26)
-    draw.multiline_text((80, 70), "\n".join(lines), INK, font(68), spacing=18)
-    x = linspace(-4, 4, 200)
-    for color, centre, deviation, width in ((ORANGE, 1.6, 0.45, 5), (BLUE, 0, 0.9, 8)):
-        height = 120 * exp(-0.5 * ((x - centre) / deviation) ** 2) * (0.7 if centre else 1)
-        draw.line([*zip(970 + 40 * x, 540 - height, strict=True)], color, width, "curve")
-    draw.line([(800, 540), (1140, 540)], "#7d8590", 3)
-    draw.text((80, 520), site, "#57606a", font(32))
-    return picture.quantize(32)
-
-
 # Pages that Sphinx makes have no text of ours.
 MADE = {"genindex": "All terms that the book defines, with the place where each is explained."}
 
 
 def head(app, page, template, context, doctree) -> None:
-    base = app.config.html_baseurl.rstrip("/")
-    said, picture = MADE.get(page) or shortened(description(doctree)), ""
-    if base and doctree is not None:
-        path = Path(app.outdir, CARDS, f"{make_id(page)}.png")
-        path.parent.mkdir(exist_ok=True)
-        card(context["title"], app.config.project or app.config.html_title).save(path)
-        picture = f"{base}/{CARDS}/{path.name}"
+    said = MADE.get(page) or shortened(description(doctree))
     if said:
-        context["metatags"] = context.get("metatags", "") + tags(
-            description=said,
-            og__title=context.get("title", ""),
-            og__description=said,
-            og__type="article",
-            og__url=context.get("pageurl") or "",
-            og__image=picture,
-            twitter__card="summary_large_image" if picture else "",
-        )
+        tag = f'\n<meta name="description" content="{escape(said)}" />'
+        context["metatags"] = context.get("metatags", "") + tag
 
 
 # What the search finds by its name.

@@ -76,7 +76,7 @@ def lighter_pictures(app, page: str, body: str) -> str:
 
 THEME = ("basic.css", "styles/bootstrap.css", "styles/pydata-sphinx-theme.css")
 # Scripts that a page needs only if it has what they work on.
-WORKS_ON = {"ledger.js": 'class="ledger', "moved.js": 'class="moved', "clipboard": "<pre"}
+WORKS_ON = {"ledger.js": 'class="ledger', "clipboard": "<pre"}
 WORKS_ON |= {"copybutton": "<pre", "design-tabs.js": "sd-tab-set", "togglebutton": "togglebutton"}
 # Jupyter Book puts every script of _static on every page; the search page asks for this one.
 NEVER = {"sphinx-book-theme.js", "ranking.js"}
