@@ -8,15 +8,28 @@ import nbformat
 import pytest
 import sympy as sp
 from project import CHAPTERS, ROOT
-from test_book import faults
 
 import normbook.show
 from normbook.show import Steps, equation
 from normbook.show.steps import evaluated, same
+from normlib.verify.derivations import i, k
 
 pytestmark = pytest.mark.programs
 
 DISPLAYS = re.compile(r"\bsteps\.(definition|output|gradient|consequence)\(|\bequation\(")
+
+
+def faults(form):
+    """The same with a sign turned, an index exchanged, a factor added, a term dropped."""
+    with sp.evaluate(False):
+        found = {"sign": -form, "factor": 2 * form} if form != 0 else {"not zero": sp.S.One}
+        for entry in sorted(form.atoms(sp.Indexed), key=str):
+            other = entry.base[i + 1] if entry.indices[0] == i else entry.base[k + 1]
+            found[f"index of {entry}"] = form.xreplace({entry: other})
+        if isinstance(form, sp.Add):
+            for term in form.args:
+                found[f"without {term}"] = sp.Add(*(t for t in form.args if t is not term))
+    return found
 
 
 def pages_with_equations():

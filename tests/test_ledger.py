@@ -333,11 +333,6 @@ def test_what_is_said_lists_every_claim_of_a_page_under_its_verdict_with_a_link_
     assert sorted(seen) == sorted(own) and f"of {len(own)} " in head
 
 
-def test_what_is_said_on_a_page_that_decides_nothing_is_refused_and_the_pages_named():
-    with pytest.raises(ValueError, match=r"got 'batch-norm'; there are: .*claims/batch-norm"):
-        Said("batch-norm")
-
-
 def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
     claims = ledger.register().claims
     titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}

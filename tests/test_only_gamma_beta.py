@@ -127,40 +127,7 @@ def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
     assert found == {"loss": 1.0, "accuracy": right, "off": 0.0}
 
 
-def test_the_other_start_spreads_gamma_over_the_unit_interval(seen):
-    """γ is spread over (0, 1) at first; what is trained is the same net, in γ and β alone."""
-    before, after = parts.off_from_uniform(DIGITS, 0)
-    ((params, mask, *_),) = seen
-    gammas = [params[f"gamma{layer}"] for layer in range(4)]
-    spread = (
-        np.ptp(gammas) > 0.9
-        and 0 < np.min(gammas) < np.max(gammas) < 1
-        and (gammas[0] != gammas[1]).any()
-    )
-    masked = {name for name in params if mask[name].any()} == {*parts.affine(params)}
-    assert bool(before == after and 0.02 < before < 0.12 and spread and masked)
-
-
 # The trials.
-
-
-@pytest.fixture
-def by_part(monkeypatch):
-    """An accuracy that says which part was trained, at what depth, and on which labels."""
-    worth = {"gamma and beta": 0.5, "random weights": 0.3, "last layer": 0.1}
-
-    def given(digits, part, depth, seed):
-        known = (digits.labels_train == DIGITS.labels_train).all()
-        return known * (worth.get(part, 0.6) + depth / 100)
-
-    monkeypatch.setattr(parts, "accuracy", given)
-
-
-def test_the_leads_and_the_gains_of_a_trial_are_those_of_its_accuracies(by_part):
-    gains, found = parts.deeper(1), parts.against(1)
-    assert np.allclose([gains["gain from 2 to 4"], gains["gain from 4 to 8"]], [0.02, 0.04])
-    assert np.isclose(found["lead"], 0.2) and np.isclose(found["lead over 8 times as many"], -0.1)
-    assert found["shuffled"] == 0 and np.isclose(found["last layer, gain from 4 to 8"], 0.04)
 
 
 def test_random_weights_are_drawn_unit_by_unit():

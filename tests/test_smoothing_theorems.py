@@ -78,12 +78,3 @@ def test_the_probe_of_a_network_notes_what_the_slope_identity_needs():
     ratio, removed, found = theorems.probe(params, digits)
     identity = np.allclose(shrunk, ratio**2 * (1 - removed), rtol=1e-3, atol=0)
     assert identity and (found == positive).all()
-
-
-def test_the_network_is_probed_before_and_during_training(monkeypatch):
-    monkeypatch.setattr(theorems, "AFTER", (0, 1, 3))
-    probes = theorems.in_training(1)
-    digits, params = theorems.start(1)
-    assert probes.shape == (3, 3, 128)
-    assert (probes[0] == theorems.probe(params, digits)).all()
-    assert not (probes[0] == probes[1]).all() and not (probes[1] == probes[2]).all()
