@@ -7,7 +7,7 @@ import torch
 
 from normbook.studies import evaluation_gap as evaluation
 
-TRAIN, TEST = evaluation.digits()
+TRAIN, _ = evaluation.digits()
 
 
 def quick(**options):
@@ -57,17 +57,3 @@ def test_accumulated_parts_are_one_step_with_the_mean_gradient():
     pairs = zip(whole.parameters(), parts.parameters(), strict=True)
     assert all(torch.allclose(one, other, atol=1e-12) for one, other in pairs)
     assert not torch.equal(whole[0].weight, net[0].weight)
-
-
-def test_averaged_weights_are_the_mean_of_the_last_steps_in_a_network_that_never_ran():
-    net, seen = evaluation.network(0), []
-    last = net[-1].weight
-
-    def keep():
-        seen.append(last.detach().clone())
-
-    evaluation.fit(net, TRAIN, evaluation.order(0), rate=0.5, after=keep)
-    made = evaluation.averaged(0, TRAIN)
-    assert torch.allclose(made[-1].weight, torch.stack(seen[100:]).mean(dim=0), atol=1e-5)
-    assert not torch.allclose(made[-1].weight, torch.stack(seen).mean(dim=0), atol=1e-3)
-    assert all((norm.running_mean == 0).all() for norm in evaluation.norms(made))

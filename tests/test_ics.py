@@ -49,16 +49,6 @@ def test_the_lowest_layer_and_one_above_frozen_layers_have_no_shift_at_all():
     assert ics.shift_of_gradient(moment, loss, 1).difference > 0.1
 
 
-def test_every_parameter_belongs_to_its_layer():
-    params = networks.dense((4,) * 13, np.random.default_rng(0))
-    for layer in (0, 3, 10):
-        names = (f"w{layer}", f"gamma{layer}", f"beta{layer}")
-        assert {ics.layer_of(name, params) for name in names} == {layer}
-        assert ics.weights_of(layer, params) == f"w{layer}"
-    assert ics.layer_of("w_out", params) == ics.layer_of("bias", params) == 11
-    assert ics.weights_of(11, params) == "w_out"
-
-
 def test_the_first_order_is_the_limit_of_short_steps():
     """G' - G of a very short step, relative to what is predicted for it."""
     rate = 1e-06

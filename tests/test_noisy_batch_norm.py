@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normbook.lab import data, deep, networks, training
+from normbook.lab import data, networks, training
 from normbook.studies import noisy_batch_norm as noise
 from normlib.layers import batch_norm, batch_norm_backward
 
@@ -47,17 +47,6 @@ def test_without_noise_the_run_is_the_one_by_this_books_backward(name):
     assert np.allclose(list(found.values()), expected, atol=1e-6)
     other = noise.follow(DIGITS, norm=name, noise=True, **SETTING)
     assert not np.allclose(list(other.values()), expected, atol=1e-2)
-
-
-def test_the_quiet_accuracy_is_taken_without_the_noise():
-    """The accuracy of the net that was trained with noise, by batch norm as it is."""
-    params, used = noise.prepared(DIGITS, norm="batch", noise=True, layers=3, seed=2)
-    order = training.batches(1437, 128, 25, np.random.default_rng(2))
-    loss = deep.cross_entropy_loss(used, DIGITS.x_train, DIGITS.labels_train)
-    _, params = training.train(params, deep.gradient(loss), order, 0.1)
-    test = torch.tensor(DIGITS.x_test), torch.tensor(DIGITS.labels_test)
-    quiet = networks.accuracy(params, *test, batch_norm)
-    assert abs(noise.follow(DIGITS, norm="batch", noise=True, **SETTING)["quiet"] - quiet) < 1e-6
 
 
 # What the trials measure.

@@ -42,15 +42,6 @@ def test_a_whole_mask_has_ones_on_the_arrays_named_and_nowhere_else():
     assert parts.affine(start()[0]) == ["gamma0", "beta0", "gamma1", "beta1"]
 
 
-def test_scattered_weights_are_as_many_as_asked_for_and_hidden():
-    """48 ones, on hidden weights alone, and other ones for another seed."""
-    params, _ = start()
-    one, other = (parts.scattered(params, 48, np.random.default_rng(seed)) for seed in (0, 1))
-    ones = {name for name in params if one[name].any()}
-    differ = any((one[name] != other[name]).any() for name in ones)
-    assert sum(m.sum() for m in one.values()) == 48 and ones == {"w0", "w1"} and differ
-
-
 def test_with_everything_chosen_the_losses_are_those_of_torchs_adam():
     """Everything chosen: torch's modules with torch's own Adam have the same losses."""
     params, order = start()
@@ -94,28 +85,6 @@ def test_all_parts_start_from_the_same_net_of_a_seed():
     other = parts.chosen("beta", 2, 1)[0]
     same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])
     assert same and (nets[0]["w0"] != other["w0"]).any()
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """What is to be trained, in place of the training."""
-    calls = []
-    took = lambda *args, rate: calls.append(args) or (None, args[0])  # noqa: E731
-    monkeypatch.setattr(parts, "train", took)
-    return calls
-
-
-def test_all_parts_meet_the_same_batches_of_a_seed(seen):
-    """The batches of a seed do not depend on the part, and every seed has its own."""
-    for part, seed in [("beta", 0), ("random weights", 0), ("beta", 1)]:
-        _ = parts.run(DIGITS, part, depth=2, seed=seed)
-    one, other_part, other_seed = (np.array(list(order)) for *_, order in seen)
-    assert one.shape == (400, 64) and (one == other_part).all() and (one != other_seed).any()
-
-
-def test_a_feature_is_off_if_its_gamma_is_small_in_size():
-    gammas = {"gamma0": np.array([0.04, -0.04, -1.0, 1.0]), "gamma1": np.array([0.06, 2, 2, 2])}
-    assert parts.share_off(gammas | {"beta0": np.zeros(4)}) == 0.25
 
 
 def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
