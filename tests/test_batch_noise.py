@@ -56,17 +56,6 @@ def test_the_backward_through_the_noise_is_the_complex_step():
         assert np.isclose((run(*args)[0] * DY).sum().imag / 1e-100, (slope * direction).sum())
 
 
-def test_a_net_is_judged_with_the_statistics_of_the_digits_it_was_trained_on():
-    """A fresh net on one set of digits, taken for both."""
-    split, params = data.digits(RNG), networks.dense((64, 16, 10), np.random.default_rng(3))
-    x, labels = split.x_test, split.labels_test
-    logits = networks.forward(params, x, batch_norm)[0]
-    found = batch_noise.outcome(params, [x, x[:90]], [labels, labels[:90]])
-    right = (logits.argmax(axis=1) == labels)[:90].mean()
-    losses = (networks.cross_entropy(logits[:k], labels[:k])[0] for k in (90, 360))
-    assert np.allclose(found, (right, *losses), rtol=1e-9)
-
-
 def test_the_arm_without_parts_is_plain_batch_norm():
     """With the whole batch as its one part, the net is the one trained with batch norm."""
     rng = np.random.default_rng(100)

@@ -60,15 +60,3 @@ def test_only_with_frozen_statistics_are_gradients_of_parts_those_of_the_whole(g
         start = copy.deepcopy(given.net).train(mode)
         apart = use.unlike_the_whole(start, given.digits, given.order[0], parts=4)
         assert (apart < 1e-12) is same
-
-
-def test_one_value_for_each_channel_is_refused_and_two_are_not():
-    layer = torch.nn.BatchNorm1d(3)
-    assert use.refused(layer, torch.ones(1, 3)) and not use.refused(layer, torch.ones(2, 3))
-    assert not use.refused(layer, torch.ones(3))  # refused for its shape, which is another error
-    assert not use.refused(layer.eval(), torch.ones(1, 3))
-
-
-def test_a_graph_is_recorded_in_the_mode_that_is_set():
-    layer, x = torch.nn.BatchNorm1d(3), torch.rand(4, 3)
-    assert use.recorded(layer, x) and not use.recorded(layer.eval(), x)

@@ -1,7 +1,6 @@
 """What is seen of a net in training is what was there before each step, and frozen is frozen."""
 
 import numpy as np
-import pytest
 import torch
 
 from normbook.lab import data, networks, training
@@ -68,23 +67,6 @@ def test_each_part_of_a_movement_sees_its_own_and_no_other():
     assert max(moved.max() for moved in covariate_shift.moves(still).values()) == 0
 
 
-def test_a_way_is_the_sum_of_its_steps_and_is_counted_in_both_units():
-    seen = snapshots() * 5 + np.array([0.0, 0.1, 0.3])[:, None, None]
-    found = covariate_shift.paths(seen)
-    assert np.isclose(found["mean, absolute"], 0.3)
-    assert np.isclose(found["mean, relative"], np.median(0.3 / seen[0].std(axis=0)))
-
-
-def test_the_steps_between_two_losses_are_those_of_the_averaged_loss():
-    losses = np.linspace(2, 0, 41)
-    chosen = covariate_shift.between(losses, 1.5, 0.5)
-    smooth = np.convolve(losses, np.ones(5) / 5, "valid")
-    assert smooth[chosen.start] < 1.5 <= smooth[chosen.start - 1]
-    assert smooth[chosen.stop - 1] < 0.5 <= smooth[chosen.stop - 2]
-    with pytest.raises(ValueError, match="expected a loss below"):
-        covariate_shift.between(losses, 1.5, -1)
-
-
 def small_start(factor=1.0):
     start = covariate_shift.start_of(0, 2, factor, 6)
     return start._replace(digits=start.digits._replace(x_test=start.digits.x_test[:50]))
@@ -100,20 +82,6 @@ def test_the_control_starts_like_batch_norm_and_does_not_follow():
         assert (np.abs(both[0] - both[1]).max() < 1e-9) == (moved == 0)
 
 
-def test_centring_alone_leaves_the_size_of_the_inputs():
-    z, ones = torch.randn(100, 3, dtype=torch.float64) * 7 + 5, torch.ones(3)
-    y = covariate_shift.mean_only(z, ones, 0 * ones)[0]
-    assert y.mean(dim=0).abs().max() < 1e-12 and (y.std(dim=0) > 3).all()
-
-
-def test_a_last_layer_that_stays_loses_only_if_its_inputs_move():
-    start = small_start()
-    rng = np.random.default_rng(0)
-    one, other = (np.maximum(start.digits.x_train @ rng.standard_normal((64, 20)), 0) for _ in "ab")
-    assert covariate_shift.loss_of_stale([one, one], start.digits) == 0
-    assert covariate_shift.loss_of_stale([one, other], start.digits) > 1
-
-
 def test_units_with_large_inputs_are_saturated_and_their_slopes_are_those_of_the_activation():
     usual, large = (small_start(factor) for factor in (0.5, 50.0))
     shares = [covariate_shift.share_saturated(s.params, s) for s in (usual, large)]
@@ -123,11 +91,3 @@ def test_units_with_large_inputs_are_saturated_and_their_slopes_are_those_of_the
     means = [covariate_shift.mean_slope(large, n) for n in (networks.no_norm, batch_norm)]
     centred = covariate_shift.mean_slope(large, covariate_shift.mean_only)
     assert means[1] > 4 * max(means[0], centred)
-
-
-def test_the_best_models_agree_if_the_truth_is_linear_or_the_inputs_are_alike():
-    who = covariate_shift.population()
-    assert covariate_shift.gap_of_optima(who, who.even) > 0.01
-    assert covariate_shift.gap_of_optima(who, who.diagonal, noise=1.0) < 1e-20
-    alike = who._replace(source=who.target)
-    assert covariate_shift.gap_of_optima(alike, who.even) < 1e-20

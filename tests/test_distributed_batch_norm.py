@@ -49,13 +49,6 @@ def test_the_module_is_torchs_in_training_and_evaluation():
         assert all(ours == theirs for ours, theirs in state) and len(state) == 5
 
 
-@pytest.mark.parametrize("momentum", [0.3, None])
-def test_running_statistics_are_torchs(momentum):
-    for differences in launch(workers.running, 4, momentum):
-        assert {*differences} == {"running_mean", "running_var", "num_batches_tracked"}
-        assert max(differences.values()) < 1e-12
-
-
 def test_a_group_normalizes_by_itself():
     assert max(launch(workers.in_pairs, 4)) < 1e-12
 

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 

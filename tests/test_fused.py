@@ -108,19 +108,6 @@ def test_a_million_float32_values_lose_no_digits_to_the_order_of_summation(case,
     assert max(errors(case, forward, args, dy)) <= 8
 
 
-def test_a_sum_in_float32_one_value_after_another_would_be_seen():
-    case = CASES[NAMES.index("layer_norm")]
-    forward, args, dy = drawn(case, case.arguments((1, 1_000_000)), np.float32, 3.0)
-
-    def naive(x, gamma, beta):
-        mean = np.add.accumulate(x[0])[-1] / np.float32(x.size)  # cumulative: no pairwise sums
-        y, cache = forward(x, gamma, beta)
-        return y + (cache.mean[0, 0] - mean) * cache.rstd[0] * gamma, cache
-
-    naive.keywords = {}
-    assert errors(case, naive, args, dy)[0] > 8
-
-
 @pytest.mark.parametrize("scale", [1e30, 1e-30])
 @pytest.mark.parametrize(("case", "shapes"), [(c, s) for c in CASES for s in c.examples[:2]])
 def test_a_float32_whose_square_is_none_is_normalized_as_any_other(case, shapes, scale):
@@ -373,8 +360,3 @@ def test_without_numba_one_line_says_what_to_install():
     code = "import sys; sys.modules['numba'] = None; import normlib; import normlib.fused"
     last = run(sys.executable, "-c", code).stderr.splitlines()[-1]
     assert "found no numba" in last and "pip install 'normlib[fused]'" in last
-
-
-def test_the_library_itself_does_not_load_numba():
-    code = "import sys, normlib; assert 'numba' not in sys.modules"
-    assert run(sys.executable, "-c", code).returncode == 0

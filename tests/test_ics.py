@@ -49,16 +49,6 @@ def test_the_lowest_layer_and_one_above_frozen_layers_have_no_shift_at_all():
     assert ics.shift_of_gradient(moment, loss, 1).difference > 0.1
 
 
-def test_every_parameter_belongs_to_its_layer():
-    params = networks.dense((4,) * 13, np.random.default_rng(0))
-    for layer in (0, 3, 10):
-        names = (f"w{layer}", f"gamma{layer}", f"beta{layer}")
-        assert {ics.layer_of(name, params) for name in names} == {layer}
-        assert ics.weights_of(layer, params) == f"w{layer}"
-    assert ics.layer_of("w_out", params) == ics.layer_of("bias", params) == 11
-    assert ics.weights_of(11, params) == "w_out"
-
-
 def test_the_first_order_is_the_limit_of_short_steps():
     """G' - G of a very short step, relative to what is predicted for it."""
     rate = 1e-06
@@ -78,10 +68,3 @@ def test_the_first_order_is_the_limit_of_short_steps():
 def test_above_layers_that_stay_there_is_no_shift_and_above_one_that_learns_there_is():
     assert ics.shift_if(lambda other: other >= 2, batch_norm, 2).difference == 0
     assert ics.shift_if(lambda other: other == 0, batch_norm, 2).difference > 0
-
-
-def test_a_course_is_that_of_its_net_its_rate_and_its_seed():
-    slow, again = (ics.course(networks.no_norm, 1e-4, 0, torch.tanh) for _ in range(2))
-    fast = ics.course(networks.no_norm, 1e-2, 0, torch.tanh)
-    assert slow == again
-    assert fast.loss < slow.loss and 50 < fast.relative / slow.relative < 200

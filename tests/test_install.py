@@ -63,13 +63,6 @@ def test_there_the_witnesses_and_their_command_say_what_to_install(python, tmp_p
         assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
 
 
-def test_a_part_that_needs_more_is_imported_when_it_is_asked_for(python, tmp_path):
-    asked = "import normlib; print(normlib.__version__, hasattr(normlib, 'nothing')); "
-    done = run_there(python, "-c", asked + "normlib.verify", cwd=tmp_path)
-    assert done.stdout.split() == [PROJECT["version"], "False"]
-    assert "pip install 'normlib[verify]'" in done.stderr.splitlines()[-1]
-
-
 def test_the_wheel_holds_the_library_and_nothing_of_the_book(python, tmp_path):
     listed = (
         "from importlib.metadata import files, requires\n"

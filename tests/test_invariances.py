@@ -61,12 +61,6 @@ def test_a_layer_that_became_blind_has_no_counterexample_and_no_proof_of_a_no(mo
     assert proof("RMS", "W' = W + 1cᵀ") == YES
 
 
-def test_what_is_neither_an_identity_nor_refuted_is_no_answer(monkeypatch):
-    monkeypatch.setattr(invariances, "is_identity", lambda *_: False)
-    with pytest.raises(ValueError, match="neither"):
-        proof("mean-only batch", "X' = X + 1cᵀ")
-
-
 @pytest.mark.parametrize("name", LAYERS)
 def test_counterexamples_agree_with_the_shipped_layer_in_floating_point(name):
     net = invariances.example(name)
@@ -78,17 +72,6 @@ def test_counterexamples_agree_with_the_shipped_layer_in_floating_point(name):
             seen = [LAYERS[name](n, 0.0) for n in (floats, moved)]
             exact = float(found.before), float(found.after)
             np.testing.assert_allclose([y[found.entry] for y in seen], exact, atol=1e-12)
-
-
-def test_gaps_that_are_neither_rounding_nor_clear_are_refused():
-    with pytest.raises(ValueError, match="all below"):
-        answers(np.array([[1e-15, 1e-6]]))
-
-
-def test_a_layer_whose_output_is_constant_is_refused():
-    on_matrices = invariances.of_summed_inputs(normlib.instance_norm)
-    with pytest.raises(ValueError, match="vary"):
-        gaps("batch", on_matrices, draws=1, eps=1e-5)
 
 
 def test_the_singular_vectors_of_a_matrix_of_whole_numbers_are_exact():

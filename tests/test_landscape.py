@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from normbook.lab import data, deep, training
 from normbook.studies import landscape
@@ -72,22 +71,3 @@ def test_a_dead_unit_passes_lp_with_a_finite_gradient(p):
     y, _ = landscape.lp(z, torch.ones(2), torch.zeros(2), p=p)
     slope = torch.autograd.grad((y * torch.randn(4, 2)).sum(), z)[0]
     assert y.abs().max() == 0 and slope.isfinite().all()
-
-
-def test_the_outcome_of_a_run_is_its_end_on_digits_not_trained_on():
-    """From guessing to more than nine in ten within 60 steps, judged by the end of the run."""
-    split = data.digits(np.random.default_rng(0))
-    loss, accuracy = landscape.outcome(split, landscape.NORMS["batch norm"], 0.1, 0, steps=60)
-    assert loss < 0.5 and 0.9 < accuracy < 1
-
-
-def test_a_picture_shows_the_smallest_and_the_greatest_value_at_each_step():
-    losses = np.array([[3.0, 1.0], [4.0, 9.0], [5.0, 2.0]])
-    seen = landscape.Ray(losses[:, 0], losses, 2 * losses, 0.5 * losses, np.array([0, 5, 10]))
-    expected = {"loss": [[3, 9, 5], [1, 4, 2]], "changes": [[6, 18, 10], [2, 8, 4]]}
-    expected["smoothness"] = [[4, 4, 4]]
-    axes = dict(zip(landscape.PICTURES, Figure().subplots(1, 3), strict=True))
-    for what, ax in axes.items():
-        landscape.draw(ax, seen, what, "C0", "-", "a run")
-    found = {what: [line.get_ydata().tolist() for line in ax.lines] for what, ax in axes.items()}
-    assert found == expected and all(ax.lines[0].get_xdata()[-1] == 10 for ax in axes.values())

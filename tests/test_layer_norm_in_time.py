@@ -51,28 +51,6 @@ def test_the_gradient_through_time_is_torchs(name):
     assert abs(loss / loss_ - 1) < 1e-12 and all(close)
 
 
-def test_the_gradient_carried_back_ends_at_the_first_state():
-    """T steps back is the gradient with respect to h0, of a loss that sees the last state only."""
-    params = net()
-    args = X, RNG.standard_normal((9, 6)), *recurrent.recurrent_part(params)
-    h, cache = recurrent.forward(*args)
-    dh = np.zeros(h.shape)
-    dh[-1] = RNG.standard_normal((9, 6))
-    carried = recurrent.carried_back(dh[-1], cache)
-    assert len(carried) == 5 and np.allclose(carried[-1], recurrent.backward(dh, cache)[1])
-
-
-def test_prediction_is_what_the_last_state_says():
-    params = net()
-    by_torch = recurrent.torch_layer_norm_rnn(
-        *map(torch.tensor, (X, np.zeros((9, 6)), *recurrent.recurrent_part(params)))
-    )
-    logits = by_torch.numpy() @ params["w_out"] + params["bias"]
-    answers = recurrent.predict(params, X)
-    assert np.array_equal(answers, logits[-1].argmax(axis=1))
-    assert not np.array_equal(answers, logits[0].argmax(axis=1))
-
-
 def test_what_survives_of_a_gradient_is_that_of_a_linear_network():
     """Without a norm and with a gain so small that tanh is linear, a step back is gain · W."""
     x, gain = np.zeros((3, 2, 4)), 1e-6

@@ -1,7 +1,6 @@
 """The trials on layer norm see what they are about: the effect goes with what is compared."""
 
 import numpy as np
-import pytest
 
 from normbook.lab import data, networks
 from normbook.studies import layer_norm as nets
@@ -18,13 +17,6 @@ def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch)
     monkeypatch.setattr(nets, "by_batch_norm", nets.by_layer_norm)
     found = nets.batch_size(SEED, steps=20)
     assert found["faster at 4"] == found["faster at 128"] == found["more sensitive"] == 0
-
-
-@pytest.mark.parametrize("losses", [(np.nan, 1.0, 2.0), (2.0, 1.0, np.nan), (1.0, np.nan, 2.0)])
-def test_a_rate_at_which_a_net_breaks_off_is_never_its_best(monkeypatch, losses):
-    monkeypatch.setattr(nets, "RATES", losses)
-    train = lambda digits, start, batches, rate: (rate, 0.5)  # noqa: E731
-    assert nets.at_its_best_rate(train, 4, SEED, 0, 1) == (1.0, 0.5)
 
 
 def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeypatch):
@@ -57,20 +49,6 @@ def test_the_scale_of_the_weights_changes_the_way_back_without_a_norm_alone():
     assert abs(moved["plain"] - 5 * np.log10(2)) < 0.2  # five layers between the two gradients
 
 
-def test_a_net_that_diverges_counts_as_guessing():
-    start = nets.scaled(4, 1e6, np.random.default_rng(SEED))
-    found = nets.after_training(nets.PLAIN, DIGITS, start, nets.order(64, 35, SEED))
-    assert found == np.log(10)
-
-
-def test_layer_norm_is_what_keeps_a_gradient_from_growing(monkeypatch):
-    monkeypatch.setattr(recurrent, "drawn", lambda _: (5.0, 0.5))
-    assert recurrent.gradient_length(SEED)["less growth"] > 5
-    monkeypatch.setattr(recurrent, "WITH_NORM", recurrent.WITHOUT)
-    found = recurrent.gradient_length(SEED)
-    assert found["less growth"] == found["less fading"] == found["less fading, no input"] == 0
-
-
 def test_the_exponent_is_that_of_a_linear_network():
     x, part = recurrent.noise(SEED), recurrent.part_at(SEED, 1.0)
     linear = tuple(p if i != 1 else 0.7 * np.eye(64) for i, p in enumerate(part))
@@ -88,16 +66,6 @@ def test_the_gradient_goes_with_the_size_of_the_units():
     x, part = 0 * recurrent.noise(SEED), recurrent.part_at(SEED, 3.0)
     size, gradient = recurrent.change_of_size(x, part, "ReLU", SEED)
     assert abs(gradient - size) < 0.2
-
-
-def test_shared_statistics_are_those_of_all_steps_together():
-    net = recurrent.network(8, 6, np.random.default_rng(SEED))
-    x = recurrent.rows(DIGITS.x_train[:50])
-    each = recurrent.of_steps(net, x)
-    _, _, cache = recurrent.logits(net, x, recurrent.batch_norm)
-    sums = np.concatenate([s.x @ net["w_xh"] + s.before @ net["w_hh"] for s in cache.steps])
-    one = recurrent.pooled(each)[0]
-    assert np.allclose(one[0], sums.mean(axis=0)) and np.allclose(one[1], sums.var(axis=0))
 
 
 def test_the_gradient_with_normalized_reading_is_that_of_its_loss():

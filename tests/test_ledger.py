@@ -27,7 +27,6 @@ from normbook.claims import (
     Ledger,
     LedgerError,
     Lines,
-    Passage,
     Said,
     Slips,
     decide,
@@ -139,19 +138,6 @@ def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothin
 def test_a_judgement_that_ignores_what_was_measured_decides_nothing():
     with pytest.raises(LedgerError, match="decides nothing"):
         verdict(lambda _: True, given=1, planted=-1)
-
-
-@pytest.mark.parametrize(
-    ("measured", "answers"),
-    [
-        ({"given": 1, "planted": -1, "beyond": 2}, "given True, planted False, beyond True"),
-        ({"given": -1, "planted": 1, "beyond": -2}, "given False, planted True, beyond False"),
-        ({"inside": -1, "outside": 1}, "inside False, outside True"),
-    ],
-)
-def test_answers_that_amount_to_no_verdict_are_told_one_by_one(measured, answers):
-    found = verdict(positive, **measured)
-    assert answers in found and found not in VERDICTS
 
 
 DECIDING = {
@@ -302,16 +288,6 @@ def test_every_claim_and_every_slip_is_an_anchor_of_the_ledger():
 # The tables show all of it.
 
 
-def test_a_place_is_told_in_words_and_sorted_by_numbers():
-    far, near = Lines(((12, 12), (49, 49))), Lines(((103, 103),))
-    assert [str(far), str(near)] == ["lines 12, 49", "line 103"]
-    assert str(Lines(((48, 53), (71, 71)))) == "lines 48-53, 71" and far.lines < near.lines
-    assert str(Passage("Theorem 4.1", "transcribed")) == "Theorem 4.1, as transcribed"
-    assert str(Passage("", "transcribed")) == "as transcribed"
-    assert str(Passage("section 3", "read")) == "section 3"
-    assert str(Passage("section 2.2", "unconfirmed")) == "section 2.2, not confirmed"
-
-
 CARD = re.compile(r"\[([\w-]+)\]\(([\w/-]+)\.ipynb#cell-id=claim-([\w-]+)\)")
 
 
@@ -326,11 +302,6 @@ def test_what_is_said_lists_every_claim_of_a_page_under_its_verdict_with_a_link_
         assert all((at, anchor) == (page, id) for id, at, anchor in found)
         seen += [id for id, _, _ in found]
     assert sorted(seen) == sorted(own) and f"of {len(own)} " in head
-
-
-def test_what_is_said_on_a_page_that_decides_nothing_is_refused_and_the_pages_named():
-    with pytest.raises(ValueError, match=r"got 'batch-norm'; there are: .*claims/batch-norm"):
-        Said("batch-norm")
 
 
 def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():

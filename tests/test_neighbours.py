@@ -23,11 +23,6 @@ def test_the_pace_is_that_of_a_normalized_step():
         assert np.isclose(np.arccos(step @ h) / 2.0, neighbours.pace(0.3, 2.0, size))
 
 
-def test_dyt_is_odd_and_bounded():
-    x = np.linspace(-50, 50, 11)
-    assert np.allclose(neighbours.dyt(x), -neighbours.dyt(-x)) and neighbours.dyt(x).max() <= 1
-
-
 def test_the_cosines_of_standardized_weights_are_zero():
     w, upstream = np.random.default_rng(0).standard_normal((2, 4, 9))
     cache = standardize(w, axes=(1,), eps=0.0)[1]
@@ -58,7 +53,3 @@ def test_the_true_constant_is_reached_by_a_pair_of_points_and_not_exceeded():
     stretch = np.linalg.norm(gaps[1] - gaps[0], axis=0) / np.linalg.norm(1e-6 * along, axis=0)
     assert 0.9 * constant < stretch.max() < constant * (1 + 1e-6)
     assert constant < spectral_norm.product(w1, w2)
-
-
-def test_the_largest_gain_of_nine_thirds_is_three():
-    assert np.isclose(spectral_norm.gain(np.full((1, 1, 3, 3), 1 / 3)).max(), 3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normbook.lab import data, deep, networks, training
+from normbook.lab import data, networks, training
 from normbook.studies import noisy_batch_norm as noise
 from normlib.layers import batch_norm, batch_norm_backward
 
@@ -49,22 +49,6 @@ def test_without_noise_the_run_is_the_one_by_this_books_backward(name):
     assert not np.allclose(list(other.values()), expected, atol=1e-2)
 
 
-def test_the_quiet_accuracy_is_taken_without_the_noise():
-    """The accuracy of the net that was trained with noise, by batch norm as it is."""
-    params, used = noise.prepared(DIGITS, norm="batch", noise=True, layers=3, seed=2)
-    order = training.batches(1437, 128, 25, np.random.default_rng(2))
-    loss = deep.cross_entropy_loss(used, DIGITS.x_train, DIGITS.labels_train)
-    _, params = training.train(params, deep.gradient(loss), order, 0.1)
-    test = torch.tensor(DIGITS.x_test), torch.tensor(DIGITS.labels_test)
-    quiet = networks.accuracy(params, *test, batch_norm)
-    assert abs(noise.follow(DIGITS, norm="batch", noise=True, **SETTING)["quiet"] - quiet) < 1e-6
-
-
-def test_a_run_that_blew_up_has_no_loss():
-    wild = SETTING | {"rate": 1e6, "layers": 12}
-    assert noise.follow(DIGITS, norm="plain", noise=True, **wild)["loss"] is None
-
-
 # What the trials measure.
 
 
@@ -76,18 +60,6 @@ def test_movements_are_measured_in_deviations():
     doubled = np.concatenate([values, 2 * values, 4 * values])
     assert np.allclose(noise.jumps(7 * shifted), (0.5, 0))
     assert np.allclose(noise.jumps(doubled)[1], np.log(2))
-
-
-def test_the_shift_of_noise_in_deviations_grows_with_the_signal():
-    z = torch.tensor(np.random.default_rng(0).standard_normal((64, 4)))
-    ones, zeros = torch.ones(4).double(), torch.zeros(4).double()
-
-    def grows(make):
-        one, ten = (make(np.random.default_rng(1))(s * z, ones, zeros)[0] for s in (1, 10))
-        return torch.allclose(10 * one, ten)
-
-    assert grows(noise.in_deviations)
-    assert not grows(lambda rng: noise.noisy(networks.no_norm, rng))
 
 
 def test_an_end_is_measured_without_the_noise_and_at_most_at_guessing():

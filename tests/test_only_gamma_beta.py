@@ -42,15 +42,6 @@ def test_a_whole_mask_has_ones_on_the_arrays_named_and_nowhere_else():
     assert parts.affine(start()[0]) == ["gamma0", "beta0", "gamma1", "beta1"]
 
 
-def test_scattered_weights_are_as_many_as_asked_for_and_hidden():
-    """48 ones, on hidden weights alone, and other ones for another seed."""
-    params, _ = start()
-    one, other = (parts.scattered(params, 48, np.random.default_rng(seed)) for seed in (0, 1))
-    ones = {name for name in params if one[name].any()}
-    differ = any((one[name] != other[name]).any() for name in ones)
-    assert sum(m.sum() for m in one.values()) == 48 and ones == {"w0", "w1"} and differ
-
-
 def test_with_everything_chosen_the_losses_are_those_of_torchs_adam():
     """Everything chosen: torch's modules with torch's own Adam have the same losses."""
     params, order = start()
@@ -96,28 +87,6 @@ def test_all_parts_start_from_the_same_net_of_a_seed():
     assert same and (nets[0]["w0"] != other["w0"]).any()
 
 
-@pytest.fixture
-def seen(monkeypatch):
-    """What is to be trained, in place of the training."""
-    calls = []
-    took = lambda *args, rate: calls.append(args) or (None, args[0])  # noqa: E731
-    monkeypatch.setattr(parts, "train", took)
-    return calls
-
-
-def test_all_parts_meet_the_same_batches_of_a_seed(seen):
-    """The batches of a seed do not depend on the part, and every seed has its own."""
-    for part, seed in [("beta", 0), ("random weights", 0), ("beta", 1)]:
-        _ = parts.run(DIGITS, part, depth=2, seed=seed)
-    one, other_part, other_seed = (np.array(list(order)) for *_, order in seen)
-    assert one.shape == (400, 64) and (one == other_part).all() and (one != other_seed).any()
-
-
-def test_a_feature_is_off_if_its_gamma_is_small_in_size():
-    gammas = {"gamma0": np.array([0.04, -0.04, -1.0, 1.0]), "gamma1": np.array([0.06, 2, 2, 2])}
-    assert parts.share_off(gammas | {"beta0": np.zeros(4)}) == 0.25
-
-
 def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
     """The loss of the last 20 batches alone, and the accuracy on digits not trained on."""
     params, _ = start()
@@ -127,40 +96,7 @@ def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
     assert found == {"loss": 1.0, "accuracy": right, "off": 0.0}
 
 
-def test_the_other_start_spreads_gamma_over_the_unit_interval(seen):
-    """γ is spread over (0, 1) at first; what is trained is the same net, in γ and β alone."""
-    before, after = parts.off_from_uniform(DIGITS, 0)
-    ((params, mask, *_),) = seen
-    gammas = [params[f"gamma{layer}"] for layer in range(4)]
-    spread = (
-        np.ptp(gammas) > 0.9
-        and 0 < np.min(gammas) < np.max(gammas) < 1
-        and (gammas[0] != gammas[1]).any()
-    )
-    masked = {name for name in params if mask[name].any()} == {*parts.affine(params)}
-    assert bool(before == after and 0.02 < before < 0.12 and spread and masked)
-
-
 # The trials.
-
-
-@pytest.fixture
-def by_part(monkeypatch):
-    """An accuracy that says which part was trained, at what depth, and on which labels."""
-    worth = {"gamma and beta": 0.5, "random weights": 0.3, "last layer": 0.1}
-
-    def given(digits, part, depth, seed):
-        known = (digits.labels_train == DIGITS.labels_train).all()
-        return known * (worth.get(part, 0.6) + depth / 100)
-
-    monkeypatch.setattr(parts, "accuracy", given)
-
-
-def test_the_leads_and_the_gains_of_a_trial_are_those_of_its_accuracies(by_part):
-    gains, found = parts.deeper(1), parts.against(1)
-    assert np.allclose([gains["gain from 2 to 4"], gains["gain from 4 to 8"]], [0.02, 0.04])
-    assert np.isclose(found["lead"], 0.2) and np.isclose(found["lead over 8 times as many"], -0.1)
-    assert found["shuffled"] == 0 and np.isclose(found["last layer, gain from 4 to 8"], 0.04)
 
 
 def test_random_weights_are_drawn_unit_by_unit():

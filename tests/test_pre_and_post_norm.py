@@ -73,38 +73,6 @@ def test_the_gradient_measured_is_the_steepest_slope_of_the_loss():
     assert right and np.allclose(sizes, [(s * s).mean().item() for s in stream])
 
 
-def test_an_exponent_is_that_of_the_power_law():
-    assert np.isclose(transformer.slope(3 / np.sqrt(transformer.DEPTHS)), -0.5)
-
-
-def test_the_printed_jacobian_falls_short_by_the_mean_of_a_token():
-    x = torch.tensor(RNG.standard_normal((2, 3, D)))
-    x = x - x.mean(dim=-1, keepdim=True)
-    deviation = x.pow(2).mean(dim=-1, keepdim=True).sqrt()
-    assert np.isclose(transformer.too_small(x), 1)
-    assert np.isclose(transformer.too_small(x + 3 * deviation), np.sqrt(10))
-
-
-def test_the_last_gradient_falls_with_depth_if_a_norm_stands_at_the_end():
-    def ratio(name):
-        ends = (2, 32)
-        model = transformer.MODELS[name]
-        runs = [[transformer.measure(DIGITS, model, d, s)[0][-1] for s in range(3)] for d in ends]
-        return np.mean(runs[1]) / np.mean(runs[0])
-
-    assert ratio("pre-norm") < 0.5 < min(ratio("post-norm"), ratio("pre-norm, no norm at the end"))
-
-
-def test_along_a_net_a_gradient_is_a_power_and_a_factor_of_its_layer(monkeypatch):
-    index = np.arange(1, 17)
-    monkeypatch.setattr(transformer, "measure", lambda *_: (3 * index**-0.5, 1.0 * index))
-    found = transformer.along(0)
-    assert np.isclose(found["pre-norm, power"], -0.5) and found["pre-norm, factor"] < -0.05
-    assert np.isclose(found["pre-norm, times the stream, power"], 0)
-    monkeypatch.setattr(transformer, "measure", lambda *_: (np.exp(index / 5), 1.0 + 0 * index))
-    assert np.isclose(transformer.along(0)["post-norm, factor"], 0.2)
-
-
 def stream_by_torch(place, depth, rng, d):
     """The same net in torch, with torch's gradients."""
     x = torch.tensor(rng.standard_normal((64, d)), requires_grad=True)

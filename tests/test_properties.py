@@ -537,35 +537,6 @@ def test_instance_norm_is_group_norm_of_single_channels_to_the_bit(drawn):
     assert all(a.tobytes() == b.tobytes() for a, b in pairs)
 
 
-@given(problems(evidence.instance_norm))
-def test_instance_norm_is_batch_norm_of_one_sample_that_has_all_channels(drawn):
-    x, gamma, beta = drawn.args
-    one, dy = (a.reshape(1, -1, *x.shape[2:]) for a in (x, drawn.dy))
-    many = (np.tile(a, len(x)) for a in (gamma, beta))
-    y, cache = normlib.batch_norm(one, *many, **drawn.forward.keywords)
-    dx, *others = normlib.batch_norm_backward(dy, cache)
-    sums = (a.reshape(len(x), -1).sum(axis=0) for a in others)
-    close(drawn, y.reshape(x.shape), (dx.reshape(x.shape), *sums))
-
-
-@given(problems(evidence.batch_norm))
-def test_batch_norm_is_layer_norm_of_the_transpose(drawn):
-    x, gamma, beta = drawn.args
-
-    def turned(a):
-        return np.moveaxis(a, 1, 0).reshape(x.shape[1], -1)
-
-    def back(a):
-        return np.moveaxis(a.reshape(x.shape[1], len(x), *x.shape[2:]), 0, 1)
-
-    values = x.size // x.shape[1]
-    ones = np.ones(values, x.dtype)
-    xhat, cache = normlib.layer_norm(turned(x), ones, 0 * ones, **drawn.forward.keywords)
-    d = turned(drawn.dy) * gamma[:, None]
-    dx = normlib.layer_norm_backward(d, cache)[0]
-    close(drawn, back(xhat * gamma[:, None] + beta[:, None]), (back(dx),))
-
-
 @given(problems(evidence.layer_norm))
 def test_layer_norm_is_rms_norm_of_what_is_centred(drawn):
     x, gamma, beta = drawn.args
@@ -577,73 +548,3 @@ def test_layer_norm_is_rms_norm_of_what_is_centred(drawn):
     y, cache = normlib.rms_norm(c, gamma, **drawn.forward.keywords)
     dc, dgamma = normlib.rms_norm_backward(drawn.dy, cache)
     close(drawn, y + beta, (dc - dc.mean(axis=axes, keepdims=True), dgamma))
-
-
-@given(problems(evidence.rms_norm))
-def test_partial_rms_norm_of_all_features_is_rms_norm(drawn):
-    x, gamma = drawn.args
-    rows, dy = (a.reshape(-1, gamma.size) for a in (x, drawn.dy))
-    known = drawn.forward.keywords
-    y, cache = normlib.partial_rms_norm(rows, gamma.ravel(), fraction=1, **known)
-    dx, dgamma = normlib.partial_rms_norm_backward(dy, cache)
-    close(drawn, y.reshape(x.shape), (dx.reshape(x.shape), dgamma.reshape(gamma.shape)))
-
-
-@given(problems(evidence.weight_norm))
-def test_weight_norm_is_rms_norm_of_rows_at_eps_zero_with_its_own_unit(drawn):
-    v, g = drawn.args
-    rows, dw = (a.reshape(len(v), -1) for a in (v, drawn.dy))
-    unit = (g / np.sqrt(v.dtype.type(rows.shape[1])))[:, None]
-    xhat, cache = normlib.rms_norm(rows, np.ones(rows.shape[1], v.dtype), eps=0.0)
-    dv, _ = normlib.rms_norm_backward(dw * unit, cache)
-    close(drawn, (xhat * unit).reshape(v.shape), (dv.reshape(v.shape),))
-
-
-@given(problems(evidence.batch_norm))
-def test_batch_norm_is_mean_only_batch_norm_over_the_deviation(drawn):
-    x, gamma, beta = drawn.args
-    c, _ = normlib.mean_only_batch_norm(x, 0 * beta)
-    _, cache = drawn.forward(*drawn.args)
-    at = (1, -1, *[1] * (x.ndim - 2))
-    close(drawn, c * cache.standardized.rstd * gamma.reshape(at) + beta.reshape(at), ())
-
-
-@given(problems(evidence.batch_norm))
-def test_with_the_statistics_of_the_batch_inference_is_training(drawn):
-    x, gamma, beta = (a.astype(float) for a in drawn.args)
-    drawn = drawn._replace(args=(x, gamma, beta), dy=drawn.dy.astype(float))
-    axes = (0, *range(2, x.ndim))
-    (mean, at_mean), (squares, _) = moments(x, axes)
-    var = squares * x.shape[1] / x.size
-    y, _ = normlib.batch_norm_inference(x, mean, var, gamma, beta, **drawn.forward.keywords)
-    expected, _ = truth(drawn)
-    rstd = (var + drawn.forward.keywords["eps"]) ** -0.5
-    shift = per_channel(np.abs(gamma) * rstd * (at_mean + np.spacing(np.abs(mean))), x)
-    assert excess(y, drawn.forward(*drawn.args)[0], 2 * expected.bound + 2 * shift) <= 1
-
-
-@given(problems(evidence.weight_norm), st.integers(0, 2**32 - 1))
-def test_of_a_matrix_of_rank_one_spectral_norm_is_weight_norm(drawn, seed):
-    g = drawn.args[1].astype(float)
-    v = np.random.default_rng(seed).standard_normal(drawn.args[0].size // len(g))
-    u, v = g / np.linalg.norm(g), v / np.linalg.norm(v)
-    w = 3.0 * np.outer(u, v)
-    wbar, _ = normlib.spectral_norm(w, u, v)
-    assert excess(wbar, normlib.weight_norm(w, np.abs(u))[0], 1e-14 * np.abs(wbar)) <= 1
-    assert_array_equal(wbar.shape, w.shape)
-
-
-@given(samples(2, 2))
-def test_a_fitted_scaling_is_standardize_at_eps_zero(x):
-    varies = np.ptp(x, axis=0) > 0
-    x = x[:, varies]
-    if x.size:
-        with mpmath.workdps(DIGITS):
-            labels = np.indices(x.shape)[1]
-            how = Law(labels, x == x, 1 / len(x), True, 0.0, labels)
-            expected = standardized(x, how)
-        scaling = normlib.fit_standard(x)
-        u = np.finfo(x.dtype).eps / 2
-        away = 2 * u * np.abs(scaling.shift) / scaling.scale  # where the shift is rounded
-        z = normlib.apply_scaling(x, scaling)
-        assert excess(z, expected.xhat, 2 * expected.error + (1 + np.abs(z)) * away) <= 1

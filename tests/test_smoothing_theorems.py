@@ -45,15 +45,6 @@ def test_the_form_keeps_the_ratio_and_stays_semidefinite():
     assert np.allclose(*forms) and np.linalg.eigvalsh(made.transpose(2, 0, 1)).min() > -1e-9
 
 
-def test_a_lemma_on_angles_is_violated_by_the_wider_angle():
-    start, at = np.array([[1.0, 0.0]]), np.array([[1.0, 1.0]])
-    wider, narrower = np.array([[1.0, -2.0]]), np.array([[1.0, 0.5]])
-    assert (
-        optima.violated(start, at, wider).all() and not optima.violated(start, at, narrower).any()
-    )
-    assert (optima.admitted(-start, at) == start).all()
-
-
 def test_least_squares_leaves_nothing_that_the_inputs_could_explain():
     rng = np.random.default_rng(3)
     inputs, targets = rng.standard_normal((5, 12, 4)), rng.standard_normal((5, 12))
@@ -78,12 +69,3 @@ def test_the_probe_of_a_network_notes_what_the_slope_identity_needs():
     ratio, removed, found = theorems.probe(params, digits)
     identity = np.allclose(shrunk, ratio**2 * (1 - removed), rtol=1e-3, atol=0)
     assert identity and (found == positive).all()
-
-
-def test_the_network_is_probed_before_and_during_training(monkeypatch):
-    monkeypatch.setattr(theorems, "AFTER", (0, 1, 3))
-    probes = theorems.in_training(1)
-    digits, params = theorems.start(1)
-    assert probes.shape == (3, 3, 128)
-    assert (probes[0] == theorems.probe(params, digits)).all()
-    assert not (probes[0] == probes[1]).all() and not (probes[1] == probes[2]).all()

@@ -27,12 +27,6 @@ def test_without_batch_norm_on_either_side_there_is_no_effect(monkeypatch):
     assert same == [0.0] * 8 and found["loss, other weights"] != 0
 
 
-def test_the_band_chooses_the_steps(monkeypatch):
-    monkeypatch.setattr(smoothness, "STEPS", 4)
-    monkeypatch.setattr(smoothness, "BAND", (0, 0.1))
-    assert np.isnan(smoothness.rays(SPLIT, networks.no_norm, 0)["matched"]).all()
-
-
 @pytest.mark.parametrize("norm", landscape.LP.values(), ids=list(landscape.LP))
 def test_the_scale_of_the_outputs_is_matched(norm):
     params, *_ = landscape.digits_problem(SPLIT, norm, 0, 1)

@@ -201,15 +201,3 @@ def test_no_interval_changes_its_side_of_a_bound_under_another_instruction_set(n
     trial = TRIALS[name]
     bounds = {*trial.bounds.values()}
     assert sides(trial.elsewhere, bounds) == sides(trial.results, bounds)
-
-
-def test_a_trial_whose_first_seed_parts_is_run_under_two_instruction_sets(small, monkeypatch):
-    assert small.elsewhere is None
-    moved = {"begin": tool.begin, "measure": lambda *given: shifted(tool.measure(*given))}
-    monkeypatch.setattr(tool, "under", lambda _, function, *given: moved[function](*given))
-    tool.main([small.name])
-    assert small.elsewhere["effect"][3] == pytest.approx(small.results["effect"][3] + 1)
-
-
-def shifted(found):
-    return found | {"effect": [value + 1 for value in found["effect"]]}

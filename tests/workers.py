@@ -54,18 +54,6 @@ def as_a_module(rank, form):
     return [float((a - b).detach().abs().max()) if a.numel() else 0.0 for a, b in pairs], state
 
 
-def running(rank, momentum):
-    """The buffers of both after three batches."""
-    torch.manual_seed(0)
-    pair = distributed.BatchNorm(4, momentum=momentum), nn.BatchNorm1d(4, momentum=momentum)
-    for _ in range(3):
-        x = 3 * torch.randn(sum(PARTS), 4, dtype=torch.float64)
-        for norm, part in zip(pair, (over.own(rank, PARTS, x), x), strict=True):
-            norm.double()(part)
-    ours, theirs = (dict(norm.named_buffers()) for norm in pair)
-    return {name: float((ours[name] - theirs[name]).abs().max()) for name in theirs}
-
-
 def in_pairs(rank):
     """Ranks 0 and 1 normalize one batch, ranks 2 and 3 another."""
     groups = [dist.new_group([0, 1]), dist.new_group([2, 3])]
