@@ -66,7 +66,7 @@ def test_without_an_address_nothing_leads_to_a_repository():
 
 
 RUN = """
-import nbformat, normbook, normlib
+import jupyterlab, nbformat, normbook, normlib
 assert "elsewhere" in normlib.__file__ and "elsewhere" in normbook.__file__
 cells = nbformat.read("only-gamma-beta.ipynb", 4).cells
 exec(next(cell.source for cell in cells if "import" in cell.source))
@@ -89,7 +89,5 @@ def test_a_notebook_alone_in_a_folder_finds_all_that_it_needs_by_the_lines_of_it
     (there / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
     python, *words = shlex.split(third)
     assert words == ["-m", "jupyterlab", "only-gamma-beta.ipynb"]
-    opened = run(python, "-m", "jupyterlab", "--version", **alone)
-    assert opened.returncode == 0, opened.stderr
     result = run(python, "-c", RUN, **alone)
     assert result.stdout.split()[:2] == ["seeds", "runs"], result.stderr
