@@ -96,9 +96,6 @@ def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
     assert found == {"loss": 1.0, "accuracy": right, "off": 0.0}
 
 
-# The trials.
-
-
 def test_random_weights_are_drawn_unit_by_unit():
     params, _ = start()
     mask = parts.per_unit(params, np.random.default_rng(3))
