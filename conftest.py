@@ -1,4 +1,4 @@
-"""Shares the test files among machines, has a record written of each unit that was seen, and lends
+"""Shares the test files among machines, has a record written of each file that was seen, and lends
 a browser to the tests that click.
 
 It stands here, not in tests/, so that a run of one notebook finds it too.
@@ -6,7 +6,7 @@ It stands here, not in tests/, so that a run of one notebook finds it too.
 
 import parts
 import pytest
-import recorder
+import records
 import warm
 
 
@@ -17,11 +17,11 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     warm.install()
     try:
-        parts.part(config.option.part or "1/1")
+        parts.share([], config.option.part or "1/1")
     except ValueError as error:
         raise pytest.UsageError(f"--part: {error}") from error
     if not hasattr(config, "workerinput"):  # a worker's results reach the process that started it
-        config.pluginmanager.register(recorder.Recorder(config.rootpath, config.option))
+        config.pluginmanager.register(records.Recorder(config.rootpath, config.option))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -29,7 +29,7 @@ def pytest_make_collect_report(collector):
     """Tell every test how many its file has, whichever of them are chosen afterwards."""
     report = yield
     for node in report.result if isinstance(collector, pytest.File) else ():
-        node.user_properties = [(recorder.WHOLE, len(report.result))]
+        node.user_properties = [(records.WHOLE, len(report.result))]
     return report
 
 
@@ -39,14 +39,12 @@ def file_of(item):
 
 def pytest_collection_modifyitems(config, items):
     """Keep this part's files. Workers take the longest first, so that none is left over late."""
-    seconds = parts.measured(config.rootpath)
-    if config.option.part:
-        which, number = parts.part(config.option.part)
-        share = {*parts.shares(map(file_of, items), seconds, number)[which - 1]}
-        config.hook.pytest_deselected(items=[item for item in items if file_of(item) not in share])
-        items[:] = [item for item in items if file_of(item) in share]
+    share = parts.share(map(file_of, items), config.option.part or "1/1")
+    config.hook.pytest_deselected(items=[item for item in items if file_of(item) not in share])
+    items[:] = [item for item in items if file_of(item) in share]
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: (-parts.expected(seconds, file_of(item)), file_of(item)))
+        rank = {file: k for k, file in enumerate(parts.longest_first(share))}
+        items.sort(key=lambda item: rank[file_of(item)])
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ import notebooks
 import pytest
 import records
 import refresh
-import rests
 import verification
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from project import ROOT, environment, make, run
@@ -92,7 +91,7 @@ def test_help_is_the_default_and_lists_every_target():
         (["test"], "--no-loadscope-reorder"),
         (["test", "PART=2/4"], "--no-loadscope-reorder --part 2/4"),
         (["peers"], "tools/peers.py"),
-        (["mutants", "PART=layers"], "tools/mutants.py layers"),
+        (["mutants", "PART=group"], "tools/mutants.py group"),
         (["cifar", "FOLDER=/a b", "OPTIONS=--steps 9"], 'tools/cifar.py "/a b" --steps 9'),
     ],
 )
@@ -274,7 +273,7 @@ def builds(tmp_path_factory):
 
     life = {"broken": build(), "broken still": build()}
     (tree / "intro.md").write_text("# A page\n\nMended.\n")
-    record(tree, "chapters/page", passed=1, failed=0)
+    record(tree, "chapters/page.ipynb", passed=1, failed=0)
     record(tree, "tests/test_it.py", passed=0, failed=1)
     life["mended"] = build()
     for change, edited in EDITED.items():
@@ -285,10 +284,10 @@ def builds(tmp_path_factory):
     return life
 
 
-def record(tree, unit, **counts):
-    """Write a record of a unit as it is now."""
-    found = {"unit": unit, "file": unit, "date": records.now(), "skipped": 0, "of": 1} | counts
-    found |= records.environment() | {"rests": rests.of(rests.read(tree), unit)}
+def record(tree, file, **counts):
+    """Write a record of a file as it is now."""
+    found = {"file": file, "date": records.now(), "commit": "", "skipped": 0, "of": 1} | counts
+    found |= records.environment() | {"rests": records.rests(tree)[file]}
     records.write(tree, found)
 
 
@@ -315,7 +314,7 @@ def test_a_build_says_what_the_records_say_and_what_has_changed_since(builds):
     assert verification.BAD in after["report.html"]
     line = re.search(r'</h1>\s*<p class="verified good">(.*?)</p>', after["page.html"], re.S)[1]
     assert "1 cells agreed" in line and 'href="../report.html"' in line
-    assert "but requirements.lock changed" in changed["report.html"]
+    assert "what all share changed since" in changed["report.html"]
     assert "Changed since" in changed["page.html"]
 
 

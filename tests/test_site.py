@@ -57,11 +57,10 @@ def with_report(page):
         "fewest": 3,
     }
     run = {"date": records.now(), "passed": 40, "failed": 0, "skipped": 0, "of": 40}
-    run |= {"file": "tests/test_report.py"} | records.environment()
-    names = [f"chapters/{path.stem}" for path in CHAPTERS]
-    found = {n: records.Found(n, records.VERIFIED, {"unit": n} | run) for n in names}
-    layer = f"layers/{entry['name']}"
-    found[layer] = records.Found(layer, records.VERIFIED, {"unit": layer, "layer": entry} | run)
+    run |= {"commit": "0123abc with changes", "layers": {entry["name"]: entry}}
+    run |= records.environment()
+    names = [*(f"chapters/{path.name}" for path in CHAPTERS), verification.LAYERS]
+    found = {n: records.Found(n, records.VERIFIED, {"file": n} | run) for n in names}
     return page.replace("</article>", verification.html(found) + "</article>")
 
 

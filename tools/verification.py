@@ -1,18 +1,18 @@
 """The verification report on the site, and the line under the title of every chapter.
 
-A run of the tests leaves records (tools/recorder.py), the site reads them. Nothing of it is typed.
+A run of the tests leaves records (tools/records.py), the site reads them. Nothing of it is typed.
 A page that rests on something that has changed since says so; one that has no record says nothing.
 A Sphinx extension; of the library it takes the frame of a table and nothing that computes.
 """
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import records
 from docutils import nodes
-from records import CHANGED, FAILED, UNSEEN, VERIFIED, Found
+from records import CHANGED, FAILED, SKIPPED, UNSEEN, VERIFIED, Found
 from sphinx.util.docutils import SphinxDirective
 
 from normlib.html import Markup, element, row
@@ -25,20 +25,27 @@ EMPTY = (
     "which packages; what is not verified, and why; for each layer the worst error that each "
     "witness found, and how many planted errors were caught; for each page, its last run."
 )
-GOOD = "Everything passed: every page, every layer and every test file, as they are now."
+GOOD = "Everything passed: every page and every test file, as they are now."
 BAD = "Something FAILED."
+LAYERS = "tests/test_report.py"  # examines every layer, and hands over what it found
 
 
-def day(record: dict) -> str:
+def when(record: dict) -> str:
+    """The day of a run, and the commit."""
     date = datetime.datetime.fromisoformat(record["date"])
-    return f"{date.day} {date:%B %Y}"
+    at = f" at commit {record['commit']}" if record["commit"] else ""
+    return f"{date.day} {date:%B %Y}{at}"
+
+
+def page_of(found: Found) -> str:
+    return found.file.removesuffix(".ipynb")
 
 
 def line(found: Found) -> tuple[str, str] | None:
     """What stands under the title of a page, and its class: good, bad or unknown."""
-    if found.state == UNSEEN:
+    if found.state in (UNSEEN, SKIPPED):
         return None
-    on, cells = day(found.record), found.record["passed"]
+    on, cells = when(found.record), found.record["passed"]
     if found.state == FAILED:
         return f"{found.record['failed']} of {found.record['of']} cells FAILED on {on}.", "bad"
     if found.state == CHANGED:
@@ -93,38 +100,29 @@ def notes(entry: dict) -> list[str]:
     ]
 
 
-def layer_html(found: Found) -> str:
-    name, entry = found.unit.removeprefix("layers/"), found.record and found.record["layer"]
-    said = notes(entry) if entry else ["Nothing was measured."]
-    if found.state != VERIFIED:
-        said.insert(0, f"{missing(found)}.")
-    return "".join(
-        [
-            element("h2", name, id=name.replace(" ", "-")),
-            witnesses(entry) if entry else "",
-            *(element("p", note) for note in said),
-        ]
-    )
-
-
 # The report of all records.
 
 
 def missing(found: Found) -> str:
-    """Why a unit does not count as verified, or is not whole."""
+    """Why a file does not count as verified."""
     if found.state == UNSEEN:
         return "not run"
-    record, on = found.record, day(found.record)
+    record, on = found.record, when(found.record)
     if found.state == FAILED:
         return f"{record['failed']} of {record['of']} FAILED on {on}"
     if found.state == CHANGED:
-        first, *others = found.changed
-        return f"verified on {on}, but {first}{f' and {len(others)} more' * bool(others)} changed"
+        return f"ran on {on}; {' and '.join(found.changed)} changed since"
     return f"{record['skipped']} of {record['of']} skipped on {on}"
 
 
-def is_whole(found: Found) -> bool:
-    return found.state == VERIFIED and not found.record["skipped"]
+def layers(found: Found) -> Iterator[str]:
+    """A heading, a table and notes of every layer; before them, whether they still hold."""
+    if found.state != VERIFIED:
+        yield element("p", f"All layers: {missing(found)}.")
+    for name, entry in (found.record or {}).get("layers", {}).items():
+        yield element("h3", name, id=name.replace(" ", "-"))
+        yield witnesses(entry)
+        yield from (element("p", note) for note in notes(entry))
 
 
 def verdict(found: list[Found]) -> tuple[str, str]:
@@ -133,7 +131,7 @@ def verdict(found: list[Found]) -> tuple[str, str]:
         return EMPTY, "unknown"
     if any(f.state == FAILED for f in found):
         return BAD, "bad"
-    whole = sum(map(is_whole, found))
+    whole = sum(f.state == VERIFIED for f in found)
     if whole == len(found):
         return GOOD, "good"
     return f"{whole} of {len(found)} verified; the others are named below.", "unknown"
@@ -160,24 +158,25 @@ def facts(seen: list[dict]) -> list[tuple[str, str]]:
 
 
 def page_row(found: Found) -> tuple[str, str]:
-    said = line(found)[0] if found.record else missing(found)
-    return element("a", found.unit, href=f"{found.unit}.html"), said
+    text, _ = line(found) or (missing(found), "")
+    return element("a", page_of(found), href=f"{page_of(found)}.html"), text
 
 
-def html(judged: dict[str, Found]) -> str:
+def html(known: dict[str, Found]) -> str:
     """The whole report."""
-    found = [*judged.values()]
+    found = [*known.values()]
     seen = [f.record for f in found if f.record]
     text, kind = verdict(found)
     parts = [element("p", text, class_=f"verified {kind}")]
     if seen:
         parts.append(table(("run", ""), facts(seen)))
         parts.append(element("h2", "What is not verified", id="not-verified"))
-        open_ = [(f.unit, missing(f)) for f in found if not is_whole(f)]
+        open_ = [(f.file, missing(f)) for f in found if f.state != VERIFIED]
         parts.append(table(("", "why"), open_) if open_ else element("p", "Nothing."))
-        parts += [layer_html(f) for f in found if f.unit.startswith("layers/")]
+        parts.append(element("h2", "Layers", id="layers"))
+        parts += layers(known.get(LAYERS, Found(LAYERS, UNSEEN)))
         parts.append(element("h2", "Pages", id="pages"))
-        pages = [page_row(f) for f in found if f.unit.startswith("chapters/")]
+        pages = [page_row(f) for f in found if f.file.endswith(".ipynb")]
         parts.append(table(("page", "its last run"), pages))
     return "".join(parts)
 
@@ -187,11 +186,9 @@ def html(judged: dict[str, Found]) -> str:
 
 def read_again(app, env, added, changed, removed) -> list[str]:
     """The pages under whose title, or in whose report, something else has to stand now."""
-    judged = records.latest(Path(app.srcdir))
-    before, env.verification = getattr(env, "verification", {}), {PAGE: html(judged)}
-    env.verification |= {
-        unit: line(found) for unit, found in judged.items() if unit.startswith("chapters/")
-    }
+    known = records.latest(Path(app.srcdir))
+    before, env.verification = getattr(env, "verification", {}), {PAGE: html(known)}
+    env.verification |= {page_of(f): line(f) for f in known.values() if f.file.endswith(".ipynb")}
     return [page for page, said in env.verification.items() if before.get(page) != said]
 
 
