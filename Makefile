@@ -67,7 +67,7 @@ peers: $(READY)  ## ask Keras, Flax and ONNX for their conventions, in an enviro
 processors: $(READY)  ## run everything as other processors would: OPTIONS="--sets SSE --threads 1"
 	@$(PY) tools/processors.py $(OPTIONS) $(WORKERS)
 
-mutants: $(READY)  ## change the library in every small way, and see that a test notices
+mutants: $(READY)  ## change the layers in every small way, and see that a test notices
 	@$(PY) tools/mutants.py $(PART)
 
 clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
