@@ -228,7 +228,7 @@ def slip_of(source: str, entry: dict) -> Slip:
     return Slip(entry["id"], source, place(f"{where}, at", source, entry["at"]), *texts)
 
 
-def parsed(source: str, text: str) -> dict:
+def parse_register(source: str, text: str) -> dict:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -254,7 +254,7 @@ def read(texts: dict[str, str]) -> Register:
 
     Errors: ValueError for an entry that is not whole, naming it and what it lacks.
     """
-    tables = {source: parsed(source, text) for source, text in texts.items()}
+    tables = {source: parse_register(source, text) for source, text in texts.items()}
     claims, slips = [], []
     for source, table in tables.items():
         claims += [claim_of(source, entry) for entry in table.get("claim", ())]

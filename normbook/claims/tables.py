@@ -26,7 +26,7 @@ def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Mark
     return table(kind, row(columns, "th", scope="col"), rows, between="\n")
 
 
-def labelled(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
+def label_cells(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
     """A row whose cells carry the names of their columns, for phones; a list is one cell."""
     parts = (cell if isinstance(cell, list) else [cell] for cell in cells)
     named = zip(columns, parts, strict=True)
@@ -58,14 +58,14 @@ class Ledger:
         remarks = [element("span", note, class_="remark") for note in notes]
         cells = (
             link(c.id),
-            [c.claim, *remarks, element("cite", self.cited(c))],
+            [c.claim, *remarks, element("cite", self.cite(c))],
             element("strong", c.verdict, data_verdict=c.verdict),
             self.decided_in(c),
         )
         sources = "|".join(self.sources[key] for key in c.at)
-        return labelled(CLAIMS, cells, id=c.id, data_sources=sources, data_evidence=c.evidence)
+        return label_cells(CLAIMS, cells, id=c.id, data_sources=sources, data_evidence=c.evidence)
 
-    def cited(self, c: Claim) -> str:
+    def cite(self, c: Claim) -> str:
         """Where it is said, by which words each source limits it, and what kind of test decides."""
         places = [
             " ".join([f"{self.sources[key]}, {at}", *(f"“{word}”" for word in at.scope)])
@@ -93,7 +93,7 @@ class Slips:
 
     def row(self, s: Slip) -> Markup:
         where = f"{self.sources[s.source]}, {s.at}"
-        return labelled(SLIPS, (link(s.id), where, s.wrong, s.right, s.matters), id=s.id)
+        return label_cells(SLIPS, (link(s.id), where, s.wrong, s.right, s.matters), id=s.id)
 
 
 class Errata:
@@ -129,12 +129,12 @@ class Errata:
 
 
 def linked_rows(kind: str, rows: list[tuple]) -> list[Markup]:
-    return [linked(COLUMNS[kind], *cells) for cells in rows]
+    return [link_row(COLUMNS[kind], *cells) for cells in rows]
 
 
-def linked(columns: tuple[str, ...], *cells: object) -> Markup:
+def link_row(columns: tuple[str, ...], *cells: object) -> Markup:
     *said, id = cells
-    return labelled(columns, (*said, link(id, "ledger.html")))
+    return label_cells(columns, (*said, link(id, "ledger.html")))
 
 
 class Said:

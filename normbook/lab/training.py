@@ -35,7 +35,7 @@ def stretch(steps: int) -> Iterator[list[int]]:
         STRETCH.reset(token)
 
 
-def taken(order: Iterable) -> Iterable:
+def cut_to_stretch(order: Iterable) -> Iterable:
     """The batches that a training takes: all of them, or within a `stretch` the first few."""
     if (within := STRETCH.get()) is None:
         return order
@@ -96,7 +96,7 @@ def walk(
     """Every step of training, for whoever wants to look at it. The parameters named in `frozen`
     stay. `order` holds the batches; wrap it in tqdm for a progress bar."""
     state = None
-    for rows in taken(order):
+    for rows in cut_to_stretch(order):
         loss, slopes = gradient(params, rows)
         moving = {name: value for name, value in params.items() if name not in frozen}
         moved, state = update(moving, slopes, rate, state)
@@ -126,7 +126,7 @@ def train_torch(
     """
     optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     losses = []
-    for rows in taken(order):
+    for rows in cut_to_stretch(order):
         loss = torch.nn.functional.cross_entropy(
             net(torch.tensor(x[rows])), torch.tensor(labels[rows])
         )

@@ -106,7 +106,7 @@ class Reference(Source):
         self.text = "\n".join(map(str, self.entries))
 
     def _repr_markdown_(self) -> str:
-        return "\n\n".join(map(described, self.entries))
+        return "\n\n".join(map(describe_entry, self.entries))
 
 
 class CheatSheet(Reference):
@@ -117,7 +117,7 @@ class CheatSheet(Reference):
         return "\n".join(["| function | formula, and shapes |", "|---|---|", *rows])
 
 
-def described(e: Entry) -> str:
+def describe_entry(e: Entry) -> str:
     anchor = f"(function-{e.name.replace('_', '-')})="  # an address that stays
     head = [
         f"{anchor}\n**`{e.name}{e.signature}`**",

@@ -170,7 +170,7 @@ def equation(
     derived, *right = map(sp.sympify, (derived, *right))
     for form in right:
         if not same(evaluated(form), derived, short):
-            raise refused(left, derived, form)
+            raise step_error(left, derived, form)
     return Shown(left, tuple(right))
 
 
@@ -184,7 +184,7 @@ def same(one: sp.Expr, other: sp.Expr, short: dict[sp.Symbol, sp.Expr] | None = 
     return difference == 0 * difference  # a number or a matrix
 
 
-def refused(left: object, derived: sp.Expr, form: sp.Expr) -> StepError:
+def step_error(left: object, derived: sp.Expr, form: sp.Expr) -> StepError:
     return StepError(
         f"the equation for {left} is not what was derived: expected an expression equal to "
         f"{derived}, got {evaluated(form)}; correct the one that is wrong"
@@ -215,24 +215,24 @@ class Steps:
     def definition(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
         """A stage of the forward pass."""
         stages = {stage.symbol: stage.definition for stage in self.derivation.stages}
-        return self.checked(entry(symbol), right, entry(stages[symbol]))
+        return self.check(entry(symbol), right, entry(stages[symbol]))
 
     def output(self, *right: sp.Expr) -> Shown:
         """y, in the symbols of the stages."""
-        return self.checked(self.y[k], right, self.derivation.output)
+        return self.check(self.y[k], right, self.derivation.output)
 
     def gradient(self, symbol: sp.Expr, *right: sp.Expr) -> Shown:
         """The derivative of the loss with respect to a stage or a variable."""
-        return self.checked(adjoint(symbol), right, self.derivation.adjoints[symbol])
+        return self.check(adjoint(symbol), right, self.derivation.adjoints[symbol])
 
     def consequence(self, left: sp.Expr, *right: sp.Expr) -> Shown:
         """What follows from the steps: both sides are equal once they are put in."""
-        return self.checked(left, right, evaluated(left))
+        return self.check(left, right, evaluated(left))
 
-    def checked(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
+    def check(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
         for form in right:
             if not self.equal(evaluated(form), derived):
-                raise refused(left, derived, form)
+                raise step_error(left, derived, form)
         return Shown(latex(left), right)
 
     def equal(self, one: sp.Expr, other: sp.Expr) -> bool:

@@ -69,7 +69,7 @@ def learned(row: Row) -> int:
     return sum(SIZES[axis] for axis, _ in zip(row.parameters, given, strict=False))
 
 
-def unseen(row: Row) -> tuple[str, ...]:
+def list_unseen(row: Row) -> tuple[str, ...]:
     """The changes of weights and data that do not change its output, with positive factors."""
     found = invariances.answers(invariances.gaps(row.invariant, draws=20))
     pairs = zip(invariances.CHANGES, found, strict=True)

@@ -126,7 +126,7 @@ def with_batch(net: Sequential, statistic: str, x: torch.Tensor) -> torch.Tensor
     return x
 
 
-def refused(layer: torch.nn.Module, x: torch.Tensor) -> bool:
+def refuses(layer: torch.nn.Module, x: torch.Tensor) -> bool:
     """Whether torch finds too few values in x to normalize it."""
     try:
         layer(x)
@@ -135,7 +135,7 @@ def refused(layer: torch.nn.Module, x: torch.Tensor) -> bool:
     return False
 
 
-def recorded(layer: torch.nn.Module, x: torch.Tensor) -> bool:
+def records_batch_norm(layer: torch.nn.Module, x: torch.Tensor) -> bool:
     """Whether the graph that torch exports normalizes by the batch."""
     nodes = torch.export.export(layer, (x.detach(),)).graph.nodes
     (norm,) = (node for node in nodes if "batch_norm" in str(node.target))
@@ -152,7 +152,7 @@ def running_means(batches: Sequence[np.ndarray], momentum: float) -> np.ndarray:
     return np.array(path)
 
 
-def followed(net: Sequential, split: Split, order: Sequence, momentum: float) -> list[float]:
+def follow_accuracy(net: Sequential, split: Split, order: Sequence, momentum: float) -> list[float]:
     """The accuracy after every five steps of training, by the running statistics so far."""
     net, found = copy.deepcopy(net), []
     for norm in norms(net):
@@ -178,7 +178,7 @@ def unlike_the_whole(net: Sequential, split: Split, rows: np.ndarray, parts: int
     return float(np.abs(summed - whole).max() / np.abs(whole).max())
 
 
-def tuned(
+def fine_tune(
     net: Sequential, split: Split, order: Sequence, rates: Sequence[float]
 ) -> dict[str, list[float]]:
     """The mean loss of the last ten steps of training on, at each rate: with batch norm in training

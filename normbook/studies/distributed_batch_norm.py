@@ -225,7 +225,7 @@ def descend(
     return Learned(total.tolist(), first.running_var.tolist(), sent)
 
 
-def averaged(net: nn.Module) -> None:
+def average_gradients(net: nn.Module) -> None:
     """The gradients of all parameters, in one exchange."""
     gradients = [parameter.grad for parameter in net.parameters()]
     flat = torch.cat([gradient.ravel() for gradient in gradients])
@@ -238,7 +238,7 @@ def averaged(net: nn.Module) -> None:
 def learn(
     rank: int, digits: Digits, sizes: Sequence[int], steps: int, *, merged: bool = True
 ) -> Learned:
-    return descend(rank, network(merged), digits, sizes, steps, averaged)
+    return descend(rank, network(merged), digits, sizes, steps, average_gradients)
 
 
 def by_torch(
@@ -257,7 +257,7 @@ def timed(rank: int, numbers: int, repeats: int) -> dict[str, list[float]]:
     values = torch.ones(numbers, dtype=torch.float64)
     found: dict[str, list[float]] = {"gather": [], "sum": []}
     for _ in range(repeats):
-        for name, exchange in (("gather", engine.gathered), ("sum", engine.summed)):
+        for name, exchange in (("gather", engine.gather), ("sum", engine.add_up)):
             dist.barrier()
             begun = time.perf_counter()
             exchange(values, name, None)

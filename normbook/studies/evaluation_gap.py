@@ -96,7 +96,7 @@ def reestimated(net: nn.Module, x: torch.Tensor) -> nn.Module:
     return fresh.eval()
 
 
-def averaged(seed: int, digits: Digits) -> nn.Module:
+def average_weights(seed: int, digits: Digits) -> nn.Module:
     """The mean of the weights of the last 200 steps, in a network that was never run."""
     net = network(seed)
     mean = copy.deepcopy(net)
@@ -134,7 +134,7 @@ CAUSES: dict[str, Callable[[int, Digits], nn.Module]] = {
     "none": plain,
     "slow averages": lambda seed, d: plain(seed, d, momentum=0.001),
     "another library's momentum": lambda seed, d: plain(seed, d, size=8, momentum=0.99),
-    "averaged weights": averaged,
+    "averaged weights": average_weights,
     "batches of one kind": lambda s, d: fit(network(s), d, one_kind(s, d), rate=0.1),
     "batches of two": lambda seed, d: plain(seed, d, size=2, steps=1500, rate=0.02),
     "pairs, accumulated": lambda seed, d: plain(seed, d, size=16, parts=8),

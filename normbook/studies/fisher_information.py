@@ -82,7 +82,7 @@ def independent(z: np.ndarray) -> np.ndarray:
     return (p * (1 - p))[:, :, None] * np.eye(10)
 
 
-def averaged(J: np.ndarray, covariances: np.ndarray) -> np.ndarray:
+def average_fisher(J: np.ndarray, covariances: np.ndarray) -> np.ndarray:
     return np.tensordot(J, covariances @ J, axes=((0, 1), (0, 1))) / len(J)
 
 
@@ -91,7 +91,7 @@ def fisher(
 ) -> np.ndarray:
     """F = E[Jᵀ Cov[y | x] J], the parameters in the order of θ."""
     covariances = cov(outputs(norm, theta, x, **eps))
-    return averaged(jacobian(norm, theta, x, **eps), covariances)
+    return average_fisher(jacobian(norm, theta, x, **eps), covariances)
 
 
 # What is done to the weights, as factors on θ.
@@ -169,13 +169,13 @@ def unprojected(theta: np.ndarray, x: np.ndarray = X) -> np.ndarray:
     w, g = theta[:160].reshape(10, 16), theta[170:]
     own = (g / np.linalg.norm(w, axis=1))[:, None] * x[:, None]
     J[:, :, :160] = (np.eye(10)[:, :, None] * own[:, :, None]).reshape(len(x), 10, 160)
-    return averaged(J, classes(outputs(by_weights, theta, x)))
+    return average_fisher(J, classes(outputs(by_weights, theta, x)))
 
 
 def as_printed(norm: Callable, theta: np.ndarray, cov: Callable = classes) -> np.ndarray:
     """The blocks of equation 13: only the derivative of z_i by its own w_i."""
     own = jacobian(norm, theta) * (np.arange(10)[:, None] == unit)
-    return averaged(own, cov(outputs(norm, theta)))
+    return average_fisher(own, cov(outputs(norm, theta)))
 
 
 def gain_metric(

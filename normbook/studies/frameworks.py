@@ -38,7 +38,7 @@ LAYERS = (*ALONG, "weight", "spectral")
 HALVES = ["float16", "bfloat16"]
 
 
-def placed(of: Framework, layer: str, x: np.ndarray) -> np.ndarray:
+def place_channels(of: Framework, layer: str, x: np.ndarray) -> np.ndarray:
     return np.moveaxis(x, 1, -1) if layer in of.last else x
 
 
@@ -46,7 +46,7 @@ def run(of: Framework, layer: str, values, dtype="float32", fed="", training=Tru
     """The output for values that share one statistic, and the name of its dtype."""
     x = np.moveaxis(np.reshape(values, (-1, 1, 1)), 0, ALONG[layer])
     made = of.make(layer, x.shape[1], dtype, groups=1)
-    y, name = made.call(placed(of, layer, x), fed or dtype, training)
+    y, name = made.call(place_channels(of, layer, x), fed or dtype, training)
     return np.ravel(y), name
 
 
@@ -118,11 +118,11 @@ def axes(of: Framework, layer: str) -> str:
 def groups(of: Framework, layer: str) -> str:
     """Of 64 channels, with no number given."""
     x = np.random.default_rng(0).standard_normal((1, 64, 3))
-    x = placed(of, layer, x)
+    x = place_channels(of, layer, x)
     return outcome(lambda: str(x.size // int(moved(of, layer, x, 64).sum())))
 
 
-def described(arrays: dict) -> str:
+def describe_arrays(arrays: dict) -> str:
     """Names with shapes, and the value where every entry is 0, or every entry is 1."""
     texts = []
     for name, array in arrays.items():
@@ -139,11 +139,11 @@ def four(of: Framework, layer: str) -> Made:
 
 
 def learned(of: Framework, layer: str) -> str:
-    return described(four(of, layer).learned())
+    return describe_arrays(four(of, layer).learned())
 
 
 def kept(of: Framework, layer: str) -> str:
-    return described(four(of, layer).kept())
+    return describe_arrays(four(of, layer).kept())
 
 
 # Running statistics, training and inference
@@ -257,7 +257,7 @@ KERNEL = np.random.default_rng(0).standard_normal((3, 4))  # (out, in)
 SLOW = np.eye(3, 4) * [[5], [4.5], [4]]  # on it the power iteration needs many steps
 
 
-def applied(of: Framework, layer: str, kernel: np.ndarray, calls: int = 1) -> np.ndarray:
+def read_off_weights(of: Framework, layer: str, kernel: np.ndarray, calls: int = 1) -> np.ndarray:
     """The weights (out, in) that act after some training calls, read off the identity."""
     made = of.make(layer, kernel, "float32")
     return [made.call(np.eye(4), "float32", True)[0] for _ in range(calls)][-1].T
@@ -266,13 +266,16 @@ def applied(of: Framework, layer: str, kernel: np.ndarray, calls: int = 1) -> np
 def weights_shared(of: Framework, layer: str) -> str:
     other = KERNEL.copy()
     other[0, 0] += 0.5
-    gap = np.abs(applied(of, layer, other, 20) - applied(of, layer, KERNEL, 20)) > 1e-4
+    gap = (
+        np.abs(read_off_weights(of, layer, other, 20) - read_off_weights(of, layer, KERNEL, 20))
+        > 1e-4
+    )
     return "all weights" if gap[1:].any() else "the weights of an output"
 
 
-def wrapped(of: Framework, layer: str) -> str:
+def wrap_learned(of: Framework, layer: str) -> str:
     """What becomes of a layer that has learned something."""
-    w = applied(of, layer, KERNEL)
+    w = read_off_weights(of, layer, KERNEL)
     if np.allclose(w, KERNEL, atol=1e-5):
         return "unchanged"
     unit = np.allclose(np.linalg.norm(w, axis=1), 1, atol=1e-4)
@@ -282,7 +285,7 @@ def wrapped(of: Framework, layer: str) -> str:
 def zero_row(of: Framework, layer: str) -> str:
     kernel = KERNEL.copy()
     kernel[0] = 0
-    return outcome(lambda: f"{applied(of, layer, kernel)[0, 0]:g}")
+    return outcome(lambda: f"{read_off_weights(of, layer, kernel)[0, 0]:g}")
 
 
 def steps(of: Framework, layer: str, training: bool = True) -> str:
@@ -307,7 +310,7 @@ def steps_at_inference(of: Framework, layer: str) -> str:
 
 
 def after_first_call(of: Framework, layer: str) -> str:
-    norm = np.linalg.norm(applied(of, layer, SLOW), 2)
+    norm = np.linalg.norm(read_off_weights(of, layer, SLOW), 2)
     return "1" if abs(norm - 1) < 0.005 else "above 1"
 
 
@@ -352,7 +355,7 @@ QUESTIONS = {
     "kept in half": Question("float16 layer: kept in", kept_in_half, BATCH),
     "double": Question("float64 layer", double, STATISTICS),
     "eps place": Question("ε stands", eps_place, STATISTICS),
-    "wrapped": Question("weights when it is put on", wrapped, WEIGHT),
+    "wrapped": Question("weights when it is put on", wrap_learned, WEIGHT),
     "zero row": Question("a row of zeros becomes", zero_row, WEIGHT),
     "steps": Question("iterations in a training call", steps, SPECTRAL),
     "steps at inference": Question("iterations at inference", steps_at_inference, SPECTRAL),

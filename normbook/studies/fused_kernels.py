@@ -39,7 +39,7 @@ def rate(row: dict, of: str) -> float:
     return operations * float(np.prod(row["shape"])) / row["ms"][of] / 1e6
 
 
-def copied(row: dict) -> float:
+def copy_bandwidth(row: dict) -> float:
     """GB/s of x.copy(), which reads the bytes of x and writes as many."""
     return 2 * BYTES * float(np.prod(row["shape"])) / row["ms"]["copy"] / 1e6
 
@@ -85,7 +85,7 @@ def roofline(rows: list[dict], peak: float) -> Axes:
     """Operations a second over operations a byte: what memory and arithmetic allow, and what the
     kernels and PyTorch's reach."""
     _, ax = plt.subplots(figsize=(7.2, 3.8))
-    bandwidth = median(map(copied, rows))
+    bandwidth = median(map(copy_bandwidth, rows))
     reach = np.geomspace(0.2, 4 * peak / bandwidth, 50)
     _ = ax.loglog(reach, np.minimum(bandwidth * reach, peak), "0.35")
     _ = ax.text(0.22, 0.27 * bandwidth, "bandwidth of a copy", rotation=30, size=8, va="bottom")

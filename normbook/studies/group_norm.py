@@ -22,7 +22,7 @@ def gradient_of_entry(
     return backward(only, forward(x, *parameters)[1])[0]
 
 
-def interleaved(x, gamma, beta, *, groups: int, eps: float = 1e-5) -> tuple:
+def interleaved_group_norm(x, gamma, beta, *, groups: int, eps: float = 1e-5) -> tuple:
     """Groups of channels 0, G, 2G, … instead of neighbours."""
     order = np.arange(x.shape[1]).reshape(-1, groups).T.ravel()
     y, cache = group_norm(x[:, order], gamma[order], beta[order], groups=groups, eps=eps)

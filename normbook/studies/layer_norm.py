@@ -60,7 +60,7 @@ def backward_through(
     return cache.rstd * d
 
 
-def detached(mean: int = 1, deviation: int = 1) -> Pair:
+def detached_layer_norm(mean: int = 1, deviation: int = 1) -> Pair:
     """Layer norm without gain and bias, and its backward through these statistics."""
 
     def back(dy: np.ndarray, cache: Any) -> tuple:
@@ -71,10 +71,10 @@ def detached(mean: int = 1, deviation: int = 1) -> Pair:
 
 
 NORMS: dict[str, Pair] = {
-    "full": detached(),
-    "mean detached": detached(mean=0),
-    "deviation detached": detached(deviation=0),
-    "both detached": detached(0, 0),
+    "full": detached_layer_norm(),
+    "mean detached": detached_layer_norm(mean=0),
+    "deviation detached": detached_layer_norm(deviation=0),
+    "both detached": detached_layer_norm(0, 0),
     "no norm": (lambda z, gamma, beta: (z, None), lambda dy, _: (dy, 0.0, 0.0)),
 }
 

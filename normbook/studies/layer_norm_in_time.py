@@ -45,7 +45,7 @@ def tanh(a: Array) -> Array:
     return np.vectorize(sp.tanh, otypes=[object])(a) if a.dtype == object else np.tanh(a)
 
 
-def stacked(arrays: list[Array]) -> Array:
+def stack(arrays: list[Array]) -> Array:
     return torch.stack(arrays) if isinstance(arrays[0], torch.Tensor) else np.stack(arrays)
 
 
@@ -68,7 +68,7 @@ def forward(
         y, cache = norm(x_t @ w_xh + h @ w_hh, gamma, beta)
         before, h = h, tanh(y)
         steps.append(Step(x_t, before, h, cache))
-    return stacked([step.h for step in steps]), RecurrentCache(steps, w_xh, w_hh)
+    return stack([step.h for step in steps]), RecurrentCache(steps, w_xh, w_hh)
 
 
 def steps_back(
@@ -373,7 +373,7 @@ def of_steps(params: Params, x: np.ndarray) -> Statistics:
     return [(a.mean(axis=0), a.var(axis=0)) for a in sums]
 
 
-def pooled(statistics: Statistics) -> Statistics:
+def pool_statistics(statistics: Statistics) -> Statistics:
     """One pair for all steps: the statistics of all their sums together."""
     means, variances = (np.array(part) for part in zip(*statistics, strict=True))
     one = means.mean(axis=0), variances.mean(axis=0) + means.var(axis=0)
@@ -441,7 +441,8 @@ def shared(seed: int) -> dict[str, float]:
     alone = right_read_alone(learned(gradient_read_alone(x, labels)), x, other, digits.labels_test)
     return {
         "right with each step's own": right,
-        "lost by sharing": right - right_with(pooled(each), net, other, digits.labels_test),
+        "lost by sharing": right
+        - right_with(pool_statistics(each), net, other, digits.labels_test),
         "lost by half of the data": right - right_with(half, net, other, digits.labels_test),
         "lost by normalizing what is read alone": right - alone,
     }

@@ -44,7 +44,7 @@ def per_unit(params: Params, rng: np.random.Generator) -> Params:
     return mask
 
 
-def masked(gradient: Gradient, mask: Params) -> Gradient:
+def mask_gradient(gradient: Gradient, mask: Params) -> Gradient:
     """The same loss, and its gradient where the mask is 1; elsewhere 0, with which Adam stays."""
 
     def of_chosen(params: Params, rows: np.ndarray) -> tuple[float, Params]:
@@ -59,7 +59,7 @@ def train(params: Params, mask: Params, x, labels, order, *, rate: float) -> tup
     gradient = networks.gradient(x, labels, (batch_norm, batch_norm_backward))
     frozen = [name for name in params if not mask[name].any()]
     options = {"update": training.adam, "frozen": frozen}
-    return training.train(params, masked(gradient, mask), order, rate, **options)
+    return training.train(params, mask_gradient(gradient, mask), order, rate, **options)
 
 
 def predict(params: Params, x_train: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ Part = Callable[[Params, np.random.Generator], Params]
 OFF = 0.05  # a feature counts as turned off if its γ is smaller than this in size
 
 
-def named(*starts: str) -> Part:
+def mask_of_names(*starts: str) -> Part:
     """The part of a net that these names begin: its mask."""
     return lambda params, _: whole(params, [name for name in params if name.startswith(starts)])
 
@@ -86,16 +86,16 @@ def as_many(times: int) -> Part:
 
 
 PARTS = {
-    "gamma and beta": named("gamma", "beta"),
+    "gamma and beta": mask_of_names("gamma", "beta"),
     "random weights": as_many(1),
-    "last layer": named("w_out", "bias"),
-    "gamma": named("gamma"),
-    "beta": named("beta"),
+    "last layer": mask_of_names("w_out", "bias"),
+    "gamma": mask_of_names("gamma"),
+    "beta": mask_of_names("beta"),
     "2 x random weights": as_many(2),
     "4 x random weights": as_many(4),
     "8 x random weights": as_many(8),
 }
-EVERYTHING = named("")
+EVERYTHING = mask_of_names("")
 
 
 def start(depth: int, seed: int) -> tuple[Params, np.random.Generator]:

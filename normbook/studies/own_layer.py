@@ -93,7 +93,7 @@ class SavedOnTheWay(torch.autograd.Function):
         return dx, (dy * x * r).sum(0), None
 
 
-def refused(check, layer, shapes) -> bool:
+def refuses(check, layer, shapes) -> bool:
     """Whether one of torch's checkers refuses one of torch's functions, at random numbers."""
     numbers = torch.Generator().manual_seed(0)
     draw = {"dtype": torch.float64, "generator": numbers, "requires_grad": True}
@@ -107,7 +107,7 @@ def table(layers, verdicts, shapes) -> tuple[list[str], np.ndarray]:
     rows = []
     for name, pair in layers.items():
         said = verdicts[name]
-        row = [refused(c, *pair, shapes) if len(pair) == 1 else np.nan for c in CHECKERS.values()]
+        row = [refuses(c, *pair, shapes) if len(pair) == 1 else np.nan for c in CHECKERS.values()]
         row += [w in said.caught_by if w in said.ran else np.nan for w in WITNESSES]
         rows.append(row)
     return [*CHECKERS, *WITNESSES], np.array(rows, dtype=float)

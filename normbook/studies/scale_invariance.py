@@ -148,7 +148,7 @@ LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0
 # Decay, or a rate that grows.
 
 
-def scheduled(
+def train_by_schedule(
     digits: Split,
     rate_at: Callable[[int], float],
     decay: float,

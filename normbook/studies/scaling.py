@@ -34,7 +34,7 @@ def correlation(x: np.ndarray) -> np.ndarray:
     return np.corrcoef(x, rowvar=False)
 
 
-def rotated(x: np.ndarray) -> np.ndarray:
+def rotate_to_axes(x: np.ndarray) -> np.ndarray:
     """The z-scores on their principal axes: uncorrelated, with variances that differ."""
     return z_scores(x) @ np.linalg.eigh(correlation(x))[1]
 

@@ -14,7 +14,7 @@ def orthogonal_to(inputs: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return vectors - np.einsum("tmf,tf->tm", q, np.einsum("tmf,tm->tf", q, vectors))
 
 
-def constructed(inputs: np.ndarray, y: np.ndarray, raw: np.ndarray) -> tuple:
+def construct_targets(inputs: np.ndarray, y: np.ndarray, raw: np.ndarray) -> tuple:
     """Targets for which ½ |tanh(y) - t|² is stationary at y, and the smallest eigenvalue of the
     plain unit's Hessian there. `raw` is any vector."""
     out, g = np.tanh(y), 0.05 * orthogonal_to(inputs, raw)
@@ -48,7 +48,7 @@ def row_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (a * b).sum(axis=1)
 
 
-def violated(start: np.ndarray, at: np.ndarray, ray: np.ndarray) -> np.ndarray:
+def violates_lemma(start: np.ndarray, at: np.ndarray, ray: np.ndarray) -> np.ndarray:
     """Which units violate Lemma 4.5, beyond rounding: `at` is the plain optimum, `ray` the
     direction of those with batch norm."""
     along = np.maximum(row_dot(start, ray) / np.linalg.norm(ray, axis=1), 0)
@@ -58,6 +58,6 @@ def violated(start: np.ndarray, at: np.ndarray, ray: np.ndarray) -> np.ndarray:
     return left > right + 1e-9 * row_dot(start, start)
 
 
-def admitted(start: np.ndarray, at: np.ndarray) -> np.ndarray:
+def admit_starts(start: np.ndarray, at: np.ndarray) -> np.ndarray:
     """The starts turned so that the lemma's condition holds."""
     return np.where(row_dot(start, at)[:, None] > 0, start, -start)

@@ -95,7 +95,7 @@ def on_digits(split: data.Split, norm: Norm, seed: int, scale: float | None) -> 
     the last activation moved in a step, on 256 digits. `scale` is the first γ; None matches it."""
     params, loss, batches = landscape.digits_problem(split, norm, seed, 100)
     x = torch.tensor(split.x_train[:256])
-    params = started(params, norm, x, networks.relu, scale)
+    params = prepare_start(params, norm, x, networks.relu, scale)
     losses, before = [], []
     for moment in training.walk(params, deep.gradient(loss), batches, RATE):
         losses.append(moment.loss)
@@ -106,11 +106,11 @@ def on_digits(split: data.Split, norm: Norm, seed: int, scale: float | None) -> 
 def on_linear(norm: Norm, seed: int, scale: float | None) -> float:
     """The last loss of 100 steps on the deep linear net at a rate of 1e-4."""
     params, loss, batches = landscape.linear_problem(norm, seed, 100)
-    params = started(params, norm, deep.gaussian_task(seed).x, deep.identity, scale)
+    params = prepare_start(params, norm, deep.gaussian_task(seed).x, deep.identity, scale)
     return float(training.train(params, deep.gradient(loss), batches, 1e-4)[0][-1])
 
 
-def started(
+def prepare_start(
     params: Params, norm: Norm, x: torch.Tensor, activation: Callable, scale: float | None
 ) -> Params:
     if scale is None:

@@ -18,12 +18,12 @@ LAYER = layer_norm, layer_norm_backward
 NONE = lambda x, gamma, beta, eps: (x, None), lambda dy, cache: (dy,)
 
 
-def centred(x: np.ndarray) -> np.ndarray:
+def centre(x: np.ndarray) -> np.ndarray:
     return x - x.mean(axis=0)
 
 
 # Batch norm without its division: what is left if the scale is not normalized.
-CENTRE = lambda x, gamma, beta, eps: (centred(x), None), lambda dy, cache: (centred(dy),)
+CENTRE = lambda x, gamma, beta, eps: (centre(x), None), lambda dy, cache: (centre(dy),)
 
 
 def forgetful() -> tuple:

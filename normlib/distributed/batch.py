@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from normlib.distributed.engine import gathered, summed, tell
+from normlib.distributed.engine import add_up, gather, tell
 from normlib.layers.core import Array, location
 from normlib.layers.core import summed as summed_over
 from normlib.layers.guard import check_cache, check_eps, check_like
@@ -57,9 +57,9 @@ def batch_norm(
     tell("in", call)
     check_tensors(x, gamma=gamma, beta=beta)
     eps = check_eps(eps)
-    parts = gathered(packed(moments(x)), FORWARD, group)
-    whole = merged([*map(unpacked, parts)])
-    found = normalized(x, gamma, beta, whole, eps, group)
+    parts = gather(pack(moments(x)), FORWARD, group)
+    whole = merge([*map(unpack, parts)])
+    found = normalize(x, gamma, beta, whole, eps, group)
     tell("after", call)
     return found
 
@@ -86,7 +86,7 @@ def batch_norm_backward(
     check_cache(cache, BatchNormCache)
     check_like("dy", dy, cache.xhat)
     own = sums(dy, cache)
-    total = summed(torch.cat(own), BACKWARD, cache.group).chunk(2)
+    total = add_up(torch.cat(own), BACKWARD, cache.group).chunk(2)
     dbeta, dgamma = own
     dx = gradient(dy, cache, total)
     tell("after", call)
@@ -123,7 +123,7 @@ def moments(x: Array) -> Moments:
     return Moments(count, mean, wide(summed_over((c - shift) ** 2, axes)))
 
 
-def merged(parts: Sequence[Moments]) -> Moments:
+def merge(parts: Sequence[Moments]) -> Moments:
     """Of all parts together: what each has inside, and what lies between their means."""
     parts = [part for part in parts if part.count]
     if not parts:
@@ -140,7 +140,7 @@ def merged(parts: Sequence[Moments]) -> Moments:
     return Moments(count, mean, inside + between)
 
 
-def normalized(
+def normalize(
     x: Array, gamma: Array, beta: Array, whole: Moments, eps: float, group: Any = None
 ) -> tuple[Array, BatchNormCache]:
     first = first_of(x)
@@ -168,12 +168,12 @@ def gradient(dy: Array, cache: BatchNormCache, total: tuple[Array, Array]) -> Ar
 # What is sent.
 
 
-def packed(part: Moments) -> Tensor:
+def pack(part: Moments) -> Tensor:
     """2C + 1 numbers."""
     return torch.cat([part.mean.new_tensor([part.count]), part.mean, part.m2])
 
 
-def unpacked(vector: Tensor) -> Moments:
+def unpack(vector: Tensor) -> Moments:
     mean, m2 = vector[1:].chunk(2)
     return Moments(int(vector[0]), mean, m2)
 

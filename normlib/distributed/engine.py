@@ -24,19 +24,19 @@ def tell(moment: str, call: str) -> None:
         listener(moment, call)
 
 
-def gathered(values: Tensor, call: str, group: dist.ProcessGroup | None) -> list[Tensor]:
+def gather(values: Tensor, call: str, group: dist.ProcessGroup | None) -> list[Tensor]:
     """The values of all workers, in the order of their ranks."""
     check_group(group)
     values = values.double()
     parts = [torch.empty_like(values) for _ in range(dist.get_world_size(group))]
-    return exchanged(lambda: dist.all_gather(parts, values, group=group), parts, call, group)
+    return exchange(lambda: dist.all_gather(parts, values, group=group), parts, call, group)
 
 
-def summed(values: Tensor, call: str, group: dist.ProcessGroup | None) -> Tensor:
+def add_up(values: Tensor, call: str, group: dist.ProcessGroup | None) -> Tensor:
     """The sum over all workers, the same to the last bit on each."""
     check_group(group)
     total = values.double().clone()
-    return exchanged(lambda: dist.all_reduce(total, group=group), total, call, group)
+    return exchange(lambda: dist.all_reduce(total, group=group), total, call, group)
 
 
 def check_group(group: dist.ProcessGroup | None) -> None:
@@ -47,7 +47,7 @@ def check_group(group: dist.ProcessGroup | None) -> None:
         )
 
 
-def exchanged(collective: Callable, result, call: str, group: dist.ProcessGroup | None):
+def exchange(collective: Callable, result, call: str, group: dist.ProcessGroup | None):
     """The result of a collective; an error in it says in which call of which worker it came."""
     try:
         collective()

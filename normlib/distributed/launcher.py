@@ -110,13 +110,13 @@ def launch(function: Callable, processes: int, *args, limit: float = 60.0) -> li
         )
     check_script(function)
     fix = "write the function at the top level of a module that can be imported"
-    task = pickled((function, args), "a function and arguments", fix)
+    task = pickle_or_explain((function, args), "a function and arguments", fix)
     workers: list[Worker] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         try:
             for rank in range(processes):
                 settings = rank, processes, f"file://{folder}/store", limit
-                workers.append(started(rank, task, home(function), settings))
+                workers.append(start_worker(rank, task, home(function), settings))
             wait(workers, limit)
         finally:
             end(workers)
@@ -139,7 +139,7 @@ def check_script(function: Callable) -> None:
         )
 
 
-def pickled(what: Any, name: str, fix: str) -> bytes:
+def pickle_or_explain(what: Any, name: str, fix: str) -> bytes:
     try:
         return pickle.dumps(what)
     except (AttributeError, TypeError, pickle.PicklingError) as error:
@@ -151,7 +151,7 @@ def home(function: Callable) -> str:
     return getattr(function, "func", function).__module__
 
 
-def started(rank: int, task: bytes, module: str, settings: tuple) -> Worker:
+def start_worker(rank: int, task: bytes, module: str, settings: tuple) -> Worker:
     """Forked off a process that has imported torch and this module once, where the system can."""
     here, there = multiprocessing.Pipe()
     if "forkserver" in multiprocessing.get_all_start_methods():
@@ -181,7 +181,7 @@ def wait(workers: list[Worker], limit: float) -> None:
             suspected = suspected or time.monotonic()
         late = suspected is not None and time.monotonic() - suspected > GRACE
         if cause := found(workers, lost, limit, late):
-            raise described(workers, cause)
+            raise describe_failure(workers, cause)
 
 
 def excuse(workers: list[Worker], late: float) -> None:
@@ -241,7 +241,7 @@ def guard(worker: Worker) -> str:
     return '; every worker imports the script, so call launch under `if __name__ == "__main__":`'
 
 
-def described(workers: list[Worker], cause: str) -> WorkerError:
+def describe_failure(workers: list[Worker], cause: str) -> WorkerError:
     places = "; ".join(f"rank {w.rank} {w.where()}" for w in workers)
     error = WorkerError(
         f"expected a result of every worker, but {cause}. All were ended, and nothing is returned. "
@@ -269,7 +269,7 @@ def end(workers: list[Worker]) -> None:
 def work(pipe: connection.Connection, task: bytes, rank: int, size: int, store: str, limit: float):
     def say(kind: str, what: Any) -> None:
         fix = "return numbers, arrays or tensors"
-        pipe.send_bytes(pickled((kind, what), f"a {kind}", fix))
+        pipe.send_bytes(pickle_or_explain((kind, what), f"a {kind}", fix))
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides, and ends all
     parent = threading.Thread(target=follow_parent, args=(pipe,), daemon=True)

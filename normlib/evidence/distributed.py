@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from normlib.distributed.batch import gradient, merged, moments, normalized, sums
+from normlib.distributed.batch import gradient, merge, moments, normalize, sums
 from normlib.layers.core import Array
 from normlib.verify.planted import Plant, plant
 
@@ -29,8 +29,8 @@ def joined(parts: Sequence[Array]) -> Array:
 def over_parts(x: Array, gamma: Array, beta: Array, *, eps: float = 1e-5) -> tuple[Array, Any]:
     """The shipped forward of four workers."""
     parts = parts_of(x)
-    whole = merged([*map(moments, parts)])
-    one = partial(normalized, gamma=gamma, beta=beta, whole=whole, eps=eps)
+    whole = merge([*map(moments, parts)])
+    one = partial(normalize, gamma=gamma, beta=beta, whole=whole, eps=eps)
     ys, caches = zip(*map(one, parts), strict=True)
     return joined(ys), caches
 
@@ -45,16 +45,16 @@ def over_parts_backward(dy: Array, caches: Any) -> tuple[Array, Array, Array]:
 OWN_COUNT = "max(1, dy[:, 0].reshape(-1).shape[0])"
 DIVIDED = "(like(dy, per_channel(s, dy) / count) for s in total)"
 PLANTS: tuple[Plant, ...] = (
-    plant("local variances averaged", "merged", "inside + between", "inside"),
+    plant("local variances averaged", "merge", "inside + between", "inside"),
     plant(
         "means averaged without their counts",
-        "merged",
+        "merge",
         "mean = first + offset",
         "mean = sum(part.mean for part in parts) / len(parts)",
     ),
     plant(
         "between the means, without counts",
-        "merged",
+        "merge",
         "part.count * (part.mean - mean) ** 2",
         "(part.mean - mean) ** 2",
     ),

@@ -52,7 +52,7 @@ def own_forward(problem: Problem) -> Callable:
     return lambda *args: problem.forward(*args, **bound)[0]
 
 
-def attached(y: torch.Tensor, args: list[torch.Tensor]) -> torch.Tensor:
+def attach(y: torch.Tensor, args: list[torch.Tensor]) -> torch.Tensor:
     """y, tied to the arguments by a zero: a forward that left torch is then seen as constant,
     and does not end in an error of torch's own."""
     return y + 0 * args[0].sum()
@@ -62,7 +62,7 @@ def first_order(problem: Problem, function: Callable) -> list[np.ndarray | None]
     """A gradient for each argument; None where the function does not depend on it for autograd."""
     args = tensors(problem)
     upstream = torch.tensor(problem.dy.astype(float))
-    y = attached(function(*args), args)
+    y = attach(function(*args), args)
     gradients = torch.autograd.grad(y, args, upstream, allow_unused=True)
     return [None if g is None else g.numpy() for g in gradients]
 
@@ -102,7 +102,7 @@ def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.nda
     The first part is a Hessian times a vector, which autograd's double backward gives.
     """
     args = tensors(problem)
-    y = attached(function(*args), args)
+    y = attach(function(*args), args)
     options = {"materialize_grads": True, "retain_graph": True}
     # it asks for a gradient too: a backward that torch may differentiate only once then says so
     upstream = torch.tensor(problem.dy.astype(float), requires_grad=True)

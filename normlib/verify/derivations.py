@@ -95,7 +95,7 @@ def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
     )
 
 
-def pulled(stage: Stage) -> sp.Expr:
+def pull_back(stage: Stage) -> sp.Expr:
     """The part of the loss that runs through a stage, with its adjoint held fixed."""
     term = adjoint(stage.symbol) * stage.definition
     return total(term) if isinstance(stage.symbol, sp.Indexed) else term
@@ -108,7 +108,7 @@ def chain_rule(loss: sp.Expr, stages: tuple[Stage, ...], variables: list[sp.Expr
     for symbol in [*(entry(stage.symbol) for stage in reversed(stages)), *variables]:
         later = [stage for stage in stages if entry(stage.symbol) in adjoints]
         adjoints[symbol] = derivative(loss, symbol) + sum(
-            derivative(pulled(stage), symbol) for stage in later
+            derivative(pull_back(stage), symbol) for stage in later
         )
     return adjoints
 

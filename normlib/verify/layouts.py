@@ -26,7 +26,7 @@ def every_second(a: np.ndarray) -> np.ndarray:
     return view
 
 
-def repeated(a: np.ndarray) -> np.ndarray:
+def repeat_sample(a: np.ndarray) -> np.ndarray:
     """One sample that stands for all, with a stride of 0, as the gradient of a sum has it."""
     one = a[:1].copy()
     return as_strided(one, a.shape, (0, *one.strides[1:]))
@@ -41,7 +41,7 @@ LAYOUTS: dict[str, tuple[Callable, Callable]] = {  # of the arguments, and of th
     "arguments, every second value": (every_second, plain),
     "dy, columns first": (plain, columns_first),
     "dy, every second value": (plain, every_second),
-    "dy, one sample repeated": (plain, repeated),
+    "dy, one sample repeated": (plain, repeat_sample),
 }
 
 
@@ -106,7 +106,7 @@ def compared(problem: Problem, how: str, found: dict, expected: dict) -> list[Ch
     return checks
 
 
-def layouts(problem: Problem) -> list[Check]:
+def check_layouts(problem: Problem) -> list[Check]:
     """What is given is left alone; y and all gradients are the same a second time, and they are
     those of plain arrays, however their input lies in memory."""
     once = results(problem, map(plain, problem.args), plain(problem.dy))

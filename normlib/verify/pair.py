@@ -67,7 +67,7 @@ def with_one_output(forward: Callable, backward: Callable) -> tuple[Callable, Ca
     return partial(whole, **bound) if bound else whole, back
 
 
-def placed(names: list[str], given: tuple, held: dict) -> list:
+def place_arguments(names: list[str], given: tuple, held: dict) -> list:
     """All arguments in their order: those that are held, and the others as they are given."""
     others = iter(given)
     return [held[name] if name in held else next(others) for name in names]
@@ -79,7 +79,7 @@ def bound_by_keyword(forward: Callable, names: list[str], held: dict) -> Callabl
     @wraps(function)
     def of_the_others(*given, **keywords):
         data = {name: keywords.pop(name) for name in held}
-        return function(*placed(names, given, data), **keywords)
+        return function(*place_arguments(names, given, data), **keywords)
 
     shown = [p for p in parameters(function) if p.name not in held]
     shown += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in held]
@@ -102,7 +102,7 @@ def without_integers(forward, backward, args: tuple, reference) -> tuple:
     def in_torch(*given, **keywords):
         data = {name: torch.tensor(a) for name, a in held.items()}
         kept = {name: value for name, value in keywords.items() if name not in held}
-        return reference(*placed(names, given, data), **kept)
+        return reference(*place_arguments(names, given, data), **kept)
 
     def of_the_others(dy, cache) -> tuple:
         gradients = as_tuple(backward(dy, cache))

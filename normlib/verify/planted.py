@@ -64,7 +64,7 @@ def meaning(node) -> str:
     return f"[{', '.join(map(meaning, node))}]" if isinstance(node, list) else repr(node)
 
 
-def parsed(text: str) -> ast.expr | ast.stmt:
+def parse_source(text: str) -> ast.expr | ast.stmt:
     (statement,) = ast.parse(text).body
     return statement.value if isinstance(statement, ast.Expr) else statement
 
@@ -73,7 +73,11 @@ class Replaced(ast.NodeTransformer):
     """Puts the planted node wherever the shipped one stands, and counts the places."""
 
     def __init__(self, shipped: str, planted: str):
-        self.shipped, self.planted, self.places = meaning(parsed(shipped)), parsed(planted), 0
+        self.shipped, self.planted, self.places = (
+            meaning(parse_source(shipped)),
+            parse_source(planted),
+            0,
+        )
 
     def visit(self, node: ast.AST) -> ast.AST:
         if meaning(node) == self.shipped:

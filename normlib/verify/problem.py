@@ -92,7 +92,7 @@ def is_single(a) -> bool:
     return isinstance(a, np.ndarray) and a.dtype == np.float32
 
 
-def described(a) -> str:
+def describe_kind(a) -> str:
     """What came in place of an array: float32, list, torch.float64 in a Tensor."""
     if isinstance(a, np.ndarray):
         return str(a.dtype)
@@ -112,13 +112,13 @@ def reason(error: Exception) -> str:
 
 
 @cache
-def called(function: Callable, *keywords: tuple):
+def call_cached(function: Callable, *keywords: tuple):
     return function(**dict(keywords))
 
 
 def with_settings(value, known: dict):
     """What is given, or what it returns for those of the settings that it names."""
-    return called(value, *accepted(value, known).items()) if callable(value) else value
+    return call_cached(value, *accepted(value, known).items()) if callable(value) else value
 
 
 class Steps(NamedTuple):
@@ -170,7 +170,7 @@ class Problem:
             if not (isinstance(a, np.ndarray) and a.dtype == wanted):
                 raise ValueError(
                     f"{name} must be a NumPy array of float64, or all arguments of float32, for "
-                    f"the bounds are calibrated for these, but got {described(a)}; "
+                    f"the bounds are calibrated for these, but got {describe_kind(a)}; "
                     f"try numpy.asarray({name}, dtype=float)"
                 )
             if a.size == 0:
@@ -197,7 +197,7 @@ class Problem:
             y = self.forward(*map(np.array, self.args))[0]
         if not isinstance(y, np.ndarray) or y.dtype.kind != "f":
             raise ValueError(
-                f"y must be a NumPy array, but got a {described(y)}; wrap forward and "
+                f"y must be a NumPy array, but got a {describe_kind(y)}; wrap forward and "
                 f"backward so that they return numpy.asarray(...)"
             )
         if not np.all(np.isfinite(y)):

@@ -40,7 +40,7 @@ ALL: dict[str, Callable[[Problem], list[Check]]] = {  # in the order in which a 
     "autograd": autograd.backpropagation,
     "second order": autograd.second_order,
     "properties": numeric.properties,
-    "layouts": layouts.layouts,
+    "layouts": layouts.check_layouts,
 }
 WITNESSES = tuple(name for name in ALL if name != "layouts")  # those of `backward`
 

@@ -14,14 +14,14 @@ def parameters(function: Callable) -> list[inspect.Parameter]:
         return [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
 
 
-def in_place(function: Callable) -> list[inspect.Parameter]:
+def positional_parameters(function: Callable) -> list[inspect.Parameter]:
     """The parameters that can be given by their place."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p for p in parameters(function) if p.kind in kinds]
 
 
 def positional(function: Callable) -> list[str]:
-    return [p.name for p in in_place(function)]
+    return [p.name for p in positional_parameters(function)]
 
 
 def argument_names(forward: Callable, count: int) -> list[str]:
@@ -29,7 +29,7 @@ def argument_names(forward: Callable, count: int) -> list[str]:
 
     Errors: ValueError if forward takes fewer arguments, or needs more.
     """
-    places = in_place(forward)
+    places = positional_parameters(forward)
     names, rest = [p.name for p in places[:count]], places[count:]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters(forward)):
         names += [f"argument_{n}" for n in range(len(names), count)]
@@ -54,7 +54,7 @@ def keyword_only(forward: Callable) -> dict:
 
 def settings(forward: Callable, arguments: list[str]) -> dict:
     """What forward is set to beside its arguments, such as eps: the values in use."""
-    places = {p.name: p.default for p in in_place(forward) if p.name not in arguments}
+    places = {p.name: p.default for p in positional_parameters(forward) if p.name not in arguments}
     return places | keyword_only(forward)
 
 

@@ -13,7 +13,7 @@ from sympy.core.function import Application
 from normlib.verify.derivations import Derivation, N, Shapes, k
 from normlib.verify.pair import as_tuple, is_integer
 from normlib.verify.problem import reason
-from normlib.verify.signature import above_zero, argument_names, data, in_place
+from normlib.verify.signature import above_zero, argument_names, data, positional_parameters
 from normlib.verify.verdict import Check, skipped
 
 
@@ -96,8 +96,10 @@ class Run(NamedTuple):
 
 
 def check_shapes(forward: Callable, shapes: Shapes) -> None:
-    needed = [p.name for p in in_place(forward) if p.default is p.empty] + [*data(forward)]
-    most = len(in_place(forward)) + len(data(forward)) or len(shapes)
+    needed = [p.name for p in positional_parameters(forward) if p.default is p.empty] + [
+        *data(forward)
+    ]
+    most = len(positional_parameters(forward)) + len(data(forward)) or len(shapes)
     fitting = len(needed) <= len(shapes) <= most
     if not fitting or not all(isinstance(shape, tuple) for shape in shapes):
         raise ValueError(
