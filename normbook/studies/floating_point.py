@@ -13,7 +13,7 @@ def one_pass(x: Array) -> Array:
     return (x * x).mean(axis=0) - x.mean(axis=0) ** 2
 
 
-def shift_by_first(x: Array) -> Array:
+def shifted(x: Array) -> Array:
     return one_pass(x - x[0])
 
 
@@ -36,7 +36,7 @@ def centred_twice(x: Array) -> Array:
     return two_pass(c)
 
 
-FORMULAS = {f.__name__: f for f in (one_pass, shift_by_first, welford, two_pass, centred_twice)}
+FORMULAS = {f.__name__: f for f in (one_pass, shifted, welford, two_pass, centred_twice)}
 
 
 def condition(x: np.ndarray) -> float:
