@@ -10,6 +10,8 @@ import page_budget
 import pytest
 from project import CHAPTERS, ROOT, run
 
+pytestmark = pytest.mark.programs
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
 assert len(SNIPPETS) == 3  # each has its test

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -36,7 +36,7 @@ PIN = "cosmic-ray==8.7.0"  # lies by itself: the book's environment does not hav
 HOME = ROOT / "_build" / PIN
 LISTED, TABLE = ROOT / "tools" / "mutants.toml", ROOT / "normbook" / "data" / "mutants.json"
 
-COPIED = "normlib", "normbook", "tests", "tools", "pyproject.toml"
+COPIED = "normlib", "normbook", "tests", "tools", "pyproject.toml", "_toc.yml"
 FILES = ("layers", "bad_input", "family", "properties", "any_layer")  # the quickest first
 OPTIONS = "-x -q --tb=no --noconftest --failed-first -p no:nbval -p no:xdist -o addopts="
 CPU_SECONDS = 180  # several times what all the tests take
@@ -95,7 +95,7 @@ def mutants(path: str) -> Iterator[Mutant]:
                 yield Mutant(path, function, text, mutated)
 
 
-def run_tests(folder: Path, mutant: Mutant) -> int:
+def run_tests(folder: Path, mutant: Mutant, files: Sequence[str]) -> int:
     """What pytest ends with in a copy of the project that holds the mutant."""
     for limit, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_DATA, MEMORY)):
         resource.setrlimit(limit, (most, most))
@@ -113,10 +113,10 @@ def run_tests(folder: Path, mutant: Mutant) -> int:
         os.environ |= {"PYTHONPATH": tree, "OMP_NUM_THREADS": "1"}
         # a warning would tell of what was imported before
         quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-o", f"cache_dir={folder}/red"]
-        return pytest.main([*OPTIONS.split(), *quiet, *(f"tests/test_{f}.py" for f in FILES)])
+        return pytest.main([*OPTIONS.split(), *quiet, *(f"tests/test_{f}.py" for f in files)])
 
 
-def tried(mutants: list[Mutant]) -> list[bool]:
+def tried(mutants: list[Mutant], files: Sequence[str] = FILES) -> list[bool]:
     """Of each mutant, whether a test noticed it; one that uses up its time has been noticed.
 
     Errors: SystemExit if pytest itself did not work.
@@ -131,7 +131,7 @@ def tried(mutants: list[Mutant]) -> list[bool]:
             if mutant and not (child := os.fork()):
                 code = pytest.ExitCode.INTERNAL_ERROR
                 try:
-                    code = run_tests(Path(folder), mutant)
+                    code = run_tests(Path(folder), mutant, files)
                 finally:
                     os._exit(code)
             running |= {child: number} if mutant else {}
