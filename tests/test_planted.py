@@ -30,7 +30,9 @@ WRONG_FORWARDS = ["ddof = 1, forward and backward", "eps outside the root, forwa
 @pytest.fixture(scope="module")
 def table() -> dict[str, set[str]]:
     """For each planted error, the witnesses that catch it."""
-    found = falsify(*PAIR, ARGS, rng=np.random.default_rng(1), **evidence.batch_norm())
+    known = evidence.batch_norm()
+    known["small"] = known["small"]()[:1]  # the algebra of one shape is enough here
+    found = falsify(*PAIR, ARGS, rng=np.random.default_rng(1), **known)
     assert found.caught.shape == (len(found.errors), len(WITNESSES))
     return {
         error: {w for w, hit in zip(found.witnesses, row, strict=True) if hit}
