@@ -1,6 +1,5 @@
 """An explorer computes what the library computes, and everybody can use it."""
 
-import gzip
 import importlib
 import json
 import re
@@ -12,7 +11,7 @@ import pytest
 import site_checks as checks
 from explorers import needed, unknown
 from exploring import NAMES, open_in
-from project import NOTEBOOKS, ROOT
+from project import ROOT
 
 pytestmark = pytest.mark.programs
 
@@ -201,13 +200,10 @@ def test_every_part_is_reached_by_tab_and_moved_by_keys_and_a_link_leads_to_the_
         page.keyboard.press("Tab")
         reached.append(page.evaluate(f"() => {PARTS}.indexOf(document.activeElement)"))
     assert reached == [*range(count)]
-    for i in range(count - 1):
-        page.evaluate(START)
-        assert press(page, i)
-    page.evaluate(START)
     i = 0
     while press(page, i):  # what moves may bring others along, or take them away
         i += 1
+    assert i > 1
     assert page.evaluate("document.getAnimations()") == []
     moved = page.evaluate(SEEN)
     page.wait_for_timeout(300)  # the address follows a little later
@@ -271,17 +267,6 @@ GO = """hash => new Promise(done => {
 })"""
 
 
-def test_a_link_shows_the_explorer_and_other_anchors_work(context):
-    page = open_in(context, NAMES[0])
-    page.evaluate("document.querySelector('h2').style.margin = '200vh 0'")
-    page.evaluate(GO, "#before")
-    assert abs(page.evaluate("document.querySelector('#before').getBoundingClientRect().top")) < 2
-    page.evaluate("scrollTo(0, 0)")
-    page.evaluate(GO, f"#explorer={NAMES[0]}")
-    page.wait_for_function("document.querySelector('.explorer').getBoundingClientRect().top < 500")
-    page.close()
-
-
 # How they look.
 
 
@@ -342,37 +327,6 @@ def test_on_paper_the_picture_stands_in_its_place(opened, name):
 
 STANDING = """() => ['figure img', '.explorer']
   .map(s => document.querySelector(s).checkVisibility())"""
-
-
-def test_they_are_small():
-    texts = {path.name: path.read_text("utf-8") for path in exploring.FOLDER.iterdir()}
-    lines = {name: len(text.splitlines()) for name, text in texts.items()}
-    assert max(lines.values()) <= 250 and sum(lines.values()) <= 1500
-    for name in NAMES:
-        page = "".join(texts[part] for part in ("frame.js", "frame.css", f"{name}.js"))
-        assert len(gzip.compress(page.encode())) < 8 * 1024
-
-
-# Where they stand.
-
-
-def tagged_cells():
-    """The name of an explorer, and the cell that has its tag."""
-    for path in NOTEBOOKS.values():
-        text = path.read_text(encoding="utf-8")
-        if '"explorer-' in text:
-            for cell in json.loads(text)["cells"]:
-                tags = cell["metadata"].get("tags", [])
-                yield from ((tag[9:], cell) for tag in tags if tag.startswith("explorer-"))
-
-
-def test_every_explorer_has_one_place_and_there_a_picture():
-    found = [*tagged_cells()]
-    assert sorted(name for name, _ in found) == NAMES
-    for _, cell in found:
-        about = cell["metadata"]["mystnb"]
-        assert about["image"]["alt"] and about["figure"]["caption"]
-        assert any("image/png" in output.get("data", {}) for output in cell["outputs"])
 
 
 def test_a_page_gets_the_scripts_that_it_needs_and_an_unknown_name_is_reported():

@@ -1,9 +1,14 @@
-"""The wheel in an environment of its own: the layers with NumPy alone, the rest by its extra."""
+"""The wheels in environments of their own: the layers with NumPy alone, the rest by its extra, and
+a page by the lines that it shows.
+"""
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -11,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import run_page
-from project import ROOT, environment
+from project import ROOT, environment, run
 from test_structure import others
 
 pytestmark = pytest.mark.programs
@@ -74,6 +79,36 @@ def test_the_wheel_holds_the_library_and_nothing_of_the_book(python, tmp_path):
     assert all(name.startswith("normlib") for name in held.split())
     assert not [word for word in ("data/", "claims/", "studies/") if word in held]
     assert [line for line in needed.split("\n") if line and "extra" not in line] == ["numpy"]
+
+
+# How to run a page.
+
+RUN = """
+import jupyterlab, nbformat, normbook, normlib
+assert "elsewhere" in normlib.__file__ and "elsewhere" in normbook.__file__
+cells = nbformat.read("only-gamma-beta.ipynb", 4).cells
+exec(next(cell.source for cell in cells if "import" in cell.source))
+print(*trials.kept("data/gamma_beta.json"))
+"""
+
+
+def test_a_notebook_alone_in_a_folder_finds_all_that_it_needs_by_the_lines_of_its_page(tmp_path):
+    """What pip would fetch is there already, borrowed from this environment."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shutil.copy(ROOT / "chapters" / "only-gamma-beta.ipynb", folder)
+    wheels = [wheel.name for wheel in run_page.build_wheels(folder)]
+    first, second, third = run_page.lines("only-gamma-beta.ipynb", wheels)
+    alone = {"cwd": folder, "PYTHONPATH": "", "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1"}
+    for line in (first, second):
+        result = run("bash", "-c", line, **alone)
+        assert result.returncode == 0, result.stdout + result.stderr
+    (there,) = folder.glob("book/lib/python*/site-packages")
+    (there / "borrowed.pth").write_text(sysconfig.get_path("purelib"))
+    python, *words = shlex.split(third)
+    assert words == ["-m", "jupyterlab", "only-gamma-beta.ipynb"]
+    result = run(python, "-c", RUN, **alone)
+    assert result.stdout.split()[:2] == ["seeds", "runs"], result.stderr
 
 
 # What an extra brings is what its parts import.

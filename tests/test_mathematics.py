@@ -8,7 +8,7 @@ import mathematics_font
 import pytest
 import sympy as sp
 
-A, B, MU, GAMMA, VAR = sp.symbols(r"a b mu gamma \sigma^{2}", positive=True)
+A, B, GAMMA, VAR = sp.symbols(r"a b gamma \sigma^{2}", positive=True)
 i, j, k, m = sp.symbols("i j k m", integer=True, positive=True)
 X, D, XHAT = (sp.IndexedBase(name) for name in ("x", "dy", r"\hat{x}"))
 F, W, V = sp.Function("f"), sp.MatrixSymbol("W", m, m), sp.MatrixSymbol("v", m, 1)
@@ -16,8 +16,6 @@ LOSS = sp.Symbol(r"\frac{\partial L}{\partial x_i}")
 MEAN = sp.Sum(X[i], (i, 1, m)) / m
 INNER = sp.Sum(D[j] * XHAT[j], (j, 1, m)) / m
 DERIVED = [
-    MEAN,
-    sp.Sum((X[i] - MU) ** 2, (i, 1, m)) / m,
     sp.Eq(LOSS, GAMMA / sp.sqrt(VAR + A) * (D[k] - MEAN - XHAT[k] * INNER)),
     sp.Sum(sp.KroneckerDelta(i, k) * D[i], (i, 1, m)),
     sp.Derivative(F(A, B), A, (B, 2)),
@@ -31,8 +29,6 @@ DERIVED = [
     sp.log(A) + sp.tanh(B) + sp.erf(A) + sp.factorial(m) + sp.binomial(m, k),
     sp.Ne(A, B) & (A <= 1),
     sp.Mod(i, 3) + sp.root(A, 3) + sp.Float("1.5e-10") - sp.Rational(1, 3) * A,
-    sp.Interval(0, 1, left_open=True),
-    sp.Lambda(A, A**2),
     sp.symbols("alpha_1^2 xbar xhat xtilde xdot xprime eps_10"),
 ]
 
@@ -47,11 +43,7 @@ WRONG = {
     r"\nosuch x": "Unknown command",
     r"\frac{1}{": "end of input",
     r"\left( x": r"\right",
-    r"x}": "Unmatched",
-    r"a & b": "&",
-    r"\begin{foo}x\end{foo}": "Unknown environment",
     r"\mathfrak{x}": "U+1D535",
-    r"\text{naïve}": "U+00EF",
     r"\Big(\frac ab\Big)^2": r"\left(",
     r"a \qquad \nosuch": "Unknown command",
 }
@@ -81,10 +73,6 @@ def test_delimiters_grow_around_what_is_tall_and_only_there():
 def test_script_letters_and_products_are_drawn_alike_in_every_browser():
     assert "ℒ" in mathematics.inline(r"\mathcal L")  # without a choice between two alphabets
     assert 'largeop="false"' in mathematics.inline(r"a \odot b")
-
-
-def test_an_environment_with_numbers_leaves_them_to_sphinx():
-    assert "(1)" not in mathematics.display(r"\begin{align}a &= b\end{align}")
 
 
 def test_the_font_has_the_characters_that_its_maker_lists():
