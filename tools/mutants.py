@@ -113,7 +113,9 @@ def run_tests(folder: Path, mutant: Mutant, files: Sequence[str]) -> int:
         os.environ |= {"PYTHONPATH": tree, "OMP_NUM_THREADS": "1"}
         # a warning would tell of what was imported before
         quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning", "-o", f"cache_dir={folder}/red"]
-        return pytest.main([*OPTIONS.split(), *quiet, *(f"tests/test_{f}.py" for f in files)])
+        return pytest.main(
+            [*OPTIONS.split(), *quiet, *(f"tests/library/test_{f}.py" for f in files)]
+        )
 
 
 def tried(mutants: list[Mutant], files: Sequence[str] = FILES) -> list[bool]:

@@ -29,7 +29,7 @@ VERIFIED, SKIPPED, CHANGED, FAILED, UNSEEN = "verified", "skipped", "changed", "
 READ = ["chapters", "normlib", "normbook", "tests", "tools", "site"]
 READ += ["_static", "_templates", ".github"]
 HIDDEN = re.compile(r"(^|/)(\.(?!github/)|__pycache__)")
-RECORDED = re.compile(r"chapters/.+\.ipynb|tests/test_\w+\.py")
+RECORDED = re.compile(r"chapters/.+\.ipynb|tests/(?:\w+/)?test_\w+\.py")
 SHARED = re.compile(r"(normlib|normbook|tests|tools|site)/|(requirements\.lock|conftest\.py)$")
 # A file that is told where others lie, or opens some, may read any.
 READER = re.compile(
@@ -38,7 +38,9 @@ READER = re.compile(
 IMPORTED = re.compile(rb"^(?:from|import) (test_\w+)", re.M)
 
 WHOLE = "whole"  # the property under which a test says how many there are in its file
-LAYER = "layer"  # and under which it hands over what it found on a layer (tests/test_report.py)
+LAYER = (
+    "layer"  # and under which it hands over what it found on a layer (tests/library/test_report.py)
+)
 LOOSE = ("nbval_lax", "nbval_sanitize_with", "nbval_kernel_name")
 WHERE = "import importlib.util as u; print(getattr(u.find_spec('normlib'), 'origin', 'nowhere'))"
 
@@ -58,8 +60,8 @@ def rests(root: Path) -> dict[str, dict[str, str]]:
     others = digest(name for name in tree if name in own or not SHARED.match(name))
     found = {}
     for name in own:
-        imported = (f"tests/{module.decode()}.py" for module in IMPORTED.findall(tree[name]))
-        itself = [name, *(path for path in imported if path in tree and name.endswith(".py"))]
+        imported = {module.decode() for module in IMPORTED.findall(tree[name])}
+        itself = [name, *(path for path in own if Path(path).stem in imported)]
         found[name] = {"the file": digest(itself), "what all share": shared}
         if READER.search(tree[name]):
             found[name]["files that it reads"] = others

@@ -27,7 +27,7 @@ EMPTY = (
 )
 GOOD = "Everything passed: every page and every test file, as they are now."
 BAD = "Something FAILED."
-LAYERS = "tests/test_report.py"  # examines every layer, and hands over what it found
+LAYERS = "tests/library/test_report.py"  # examines every layer, and hands over what it found
 
 
 def when(record: dict) -> str:

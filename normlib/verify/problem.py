@@ -24,7 +24,7 @@ HALVINGS = 4  # of a step: it has to become shorter than the way to a kink
 
 class Bounds(NamedTuple):
     """How far two sides may be apart, relative to the size of the terms that cancel; calibrated
-    in tests/test_calibration.py."""
+    in tests/library/test_calibration.py."""
 
     rounding: float
     central: float
