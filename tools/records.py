@@ -38,9 +38,7 @@ READER = re.compile(
 IMPORTED = re.compile(rb"^(?:from|import) (test_\w+)", re.M)
 
 WHOLE = "whole"  # the property under which a test says how many there are in its file
-LAYER = (
-    "layer"  # and under which it hands over what it found on a layer (tests/library/test_report.py)
-)
+LAYER = "layer"  # and under which tests/library/test_report.py hands over a layer
 LOOSE = ("nbval_lax", "nbval_sanitize_with", "nbval_kernel_name")
 WHERE = "import importlib.util as u; print(getattr(u.find_spec('normlib'), 'origin', 'nowhere'))"
 
