@@ -277,7 +277,7 @@ def small(parent):
     (tree / "_toc.yml").write_text(f"format: jb-book\nroot: intro\nchapters:\n{files}")
     (tree / "report.md").write_text("# Report\n\n```{verification-report}\n```\n")
     (tree / "glossary.md").write_text("")
-    for part in ("layers", "claims"):
+    for part in ("normlib", "normbook"):
         shutil.copytree(ROOT / part, tree / part)
     (tree / "references.bib").write_text("")
     (tree / "intro.md").write_text("# A page\n\n{ref}`no-such-label`\n")
