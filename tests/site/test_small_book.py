@@ -16,16 +16,21 @@ from normbook.claims import HOLDS, LIMIT
 
 pytestmark = pytest.mark.programs
 
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
 SITE, CODE = "https://book.example/norm", "https://github.com/someone/norm"
 CLAIMS = "chapters/claims/rms-normalization"  # one of the book's own pages
 CARD = "claims/rms-normalization.ipynb#cell-id=claim-"
 INTRO = f"""# A formula in a title: $y$
 
-A first page that says what stands here. Above, {{eq}}`one`.
+A first page that says what stands here of $\\hat x$. Above, {{eq}}`one`.
 
 $$
 a = b
 $$ (one)
+
+```{{cell-picture}} chapters/outputs.ipynb drawn
+What *it* shows.
+```
 
 A [short claim: holds](chapters/{CARD}002-08), [002-07](chapters/{CARD}002-07), [page](wrong.md).
 """
@@ -44,6 +49,7 @@ WRONG = {
     f"[open: not checkable here](chapters/{CARD}000-61)": "decides claim 000-61, no page, got",
     f"[otherwise: holds](chapters/{CARD}002-07)": "the verdict on claim 002-07, 'holds, with a",
     f"[no verdict](chapters/{CARD}002-09)": "the verdict on claim 002-09, 'holds'",
+    "```{cell-picture} chapters/outputs.ipynb title\n```": "with 0 in outputs.ipynb; it has: drawn",
     f"[bare: holds](chapters/{CARD.replace('cell-id=', '')}002-08)": "write #cell-id=claim-002-08",
 }
 
@@ -59,7 +65,11 @@ def built(tmp_path_factory):
     (tree / CLAIMS).parent.mkdir(parents=True)
     shutil.copy(ROOT / f"{CLAIMS}.ipynb", (tree / CLAIMS).parent)
     shown = [new_code_cell("show()", outputs=[new_output("display_data", d)]) for d in OUTPUTS]
-    outputs = new_notebook(cells=[new_markdown_cell("# Outputs"), *shown], metadata=refresh.KERNEL)
+    picture = new_output("display_data", {"image/png": PNG})
+    shown.append(new_code_cell("draw()", id="drawn", outputs=[picture]))
+    shown[-1].metadata["mystnb"] = {"image": {"alt": "A line."}}
+    cells = [new_markdown_cell("# Outputs", id="title"), *shown]
+    outputs = new_notebook(cells=cells, metadata=refresh.KERNEL)
     nbformat.write(outputs, tree / "chapters" / "outputs.ipynb")
     (tree / "intro.md").write_text(INTRO)
     (tree / "wrong.md").write_text("\n\n".join(["# Wrong", *WRONG]))
@@ -81,11 +91,11 @@ def text(built):
 
 def test_what_is_wrong_stops_the_build_and_is_named_and_what_is_right_is_not(built):
     _, said = built
-    lines = [line for line in said.stderr.splitlines() if "WARNING" in line]
+    lines = [line for line in said.stderr.splitlines() if re.search("WARNING|ERROR", line)]
     assert said.returncode != 0
     assert [part for part in WRONG.values() if not any(part in line for line in lines)] == []
     assert not any("intro.md" in line for line in lines)
-    (only,) = [line for line in lines if "outputs.ipynb" in line]
+    (only,) = [line for line in lines if "outputs.ipynb:" in line]
     assert r"in the formula \displaystyle \wrongoutput: expected LaTeX" in only
 
 
@@ -94,6 +104,16 @@ def test_formulas_of_pages_and_outputs_are_mathml_and_ask_for_no_script(text):
     assert intro.count("<math") >= 2 and '<span class="eqno">(1)' in intro
     assert outputs.count("<math") == 2 and "$$" not in outputs
     assert "MathJax" not in intro + outputs
+
+
+def test_a_page_is_described_by_its_first_paragraph_with_the_signs_of_its_formulas(text):
+    said = "A first page that says what stands here of x\u0302."
+    assert f'<meta name="description" content="{said}' in text("intro.html")
+
+
+def test_a_page_without_code_shows_the_picture_of_a_cell(text):
+    shown = text("intro.html").partition("cell-picture")[2]
+    assert 'alt="A line."' in shown and ".webp" in shown and "What <em>it</em>" in shown
 
 
 def badges(page):
