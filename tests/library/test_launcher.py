@@ -105,8 +105,9 @@ if __name__ == "__main__":
 """
 
 
-def pids(folder):
+def pids(folder, parent):
     while len([*folder.glob("*.pid")]) < 2:
+        assert parent.poll() is None, "the program ended before its workers began"
         time.sleep(0.05)
     return [int((folder / f"{rank}.pid").read_text()) for rank in (0, 1)]
 
@@ -135,11 +136,11 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 @needs_proc
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
-    program = PROGRAM.format(path=[str(ROOT / "tests"), str(ROOT)], folder=str(tmp_path))
+    program = PROGRAM.format(path=[str(Path(__file__).parent), str(ROOT)], folder=str(tmp_path))
     script = tmp_path / "program.py"
     script.write_text(program)
     parent = subprocess.Popen([sys.executable, script], stderr=subprocess.DEVNULL, text=True)
-    started = pids(tmp_path)
+    started = pids(tmp_path, parent)
     assert all(map(alive, started))
     everyone = {*started, *children(parent.pid)}  # the workers, and the process that forks
     parent.kill()
