@@ -3,6 +3,7 @@
 import re
 import sys
 
+import nbclient
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
@@ -20,3 +21,17 @@ def test_a_cell_passes_only_if_it_prints_what_is_stored_and_ends_without_an_erro
     done = run(sys.executable, "-m", "pytest", *settings, tmp_path / "gate.ipynb")
     said = re.findall(r"^(PASSED|FAILED) .*::Cell (\d)", done.stdout, re.M)
     assert sorted(said) == [("FAILED", "1"), ("FAILED", "2"), ("PASSED", "0")], done.stdout
+
+
+HIDDEN = """
+import importlib.util, torch
+print([importlib.util.find_spec(name) for name in ("project", "records")], hasattr(torch, "left"))
+torch.left = True
+"""
+
+
+def test_a_kernel_sees_neither_tests_nor_tools_nor_what_another_kernel_has_changed():
+    for _ in range(2):
+        notebook = new_notebook(cells=[new_code_cell(HIDDEN)])
+        nbclient.NotebookClient(notebook).execute()
+        assert notebook.cells[0].outputs[0].text == "[None, None] False\n"
