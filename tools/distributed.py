@@ -46,7 +46,7 @@ def fault(kind: str, call: str) -> dict:
 
 def wrapped() -> dict:
     """One step of PyTorch's DistributedDataParallel around PyTorch's own batch norm."""
-    split = data.digits(np.random.default_rng(0))
+    split = data.digits(np.random.default_rng(0), "raw")
     digits = split.x_train, split.labels_train
     task = partial(over.by_torch, merged=False)
     runs = launch(task, 4, digits, (16,) * 4, STEPS, limit=120)

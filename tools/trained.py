@@ -37,7 +37,7 @@ def each(*choices: Iterable) -> tqdm:
 
 
 def digits() -> data.Split:
-    return data.digits(np.random.default_rng(0))
+    return data.digits(np.random.default_rng(0), "raw")
 
 
 def columns(names: Iterable[str], rows: Iterable[Iterable[float]]) -> dict[str, list[float]]:

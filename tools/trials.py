@@ -5,12 +5,17 @@ normbook/data/trials/, one file a trial, six digits a number. Run it after its s
 The file also holds the beginning of the first seed: the measures on which two instruction sets
 agree when every training ends after a few steps. If one of the first three seeds ends elsewhere
 under the other set, all are run under it too.
+
+MAP is the map of chapters/where-normalization-helps.ipynb. Its cells are run on all cores, or on
+those of a Dask cluster: python tools/trials.py MAP --cluster ADDRESS. A cell that is done lies in
+_build/map, so that an interrupted run goes on where it was.
 """
 
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy reads it
 
+import argparse
 import importlib
 import json
 import math
@@ -22,9 +27,12 @@ import numpy as np
 import processors
 import store
 import torch
+from joblib import Parallel, delayed, parallel_config
 from tqdm import tqdm
 
 from normbook.lab.trials import AGREE, FOLDER, Trial, digest
+from normbook.studies import where_it_helps
+from normbook.studies.where_it_helps import Setting
 
 OTHER = "SSE"  # the instruction set that is farthest from any processor of today
 PARTED = 0.01  # of the spread over the seeds
@@ -100,10 +108,58 @@ def write(name: str, found: dict[str, list[float]]) -> None:
     store.write_json(FOLDER / f"{name}.json", stored | {"digest": digest(stored)})
 
 
-def main(names: list[str]) -> None:
+CELLS = Path(__file__).parents[1] / "_build" / "map"
+
+
+def rounded_all(cell: object) -> object:
+    """The same with six digits a number."""
+    if isinstance(cell, dict):
+        return {key: rounded_all(value) for key, value in cell.items()}
+    if isinstance(cell, list):
+        return [rounded_all(value) for value in cell]
+    return rounded(cell) if isinstance(cell, float) else cell
+
+
+def measure_cell(setting: Setting) -> tuple[Setting, dict]:
+    torch.set_num_threads(1)
+    return setting, rounded_all(where_it_helps.measure(setting))
+
+
+def run_map(cluster: str | None, settings: list[Setting], folder: Path) -> list:
+    """All cells in order; those that lie in the folder are not run again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {setting: folder / f"{'-'.join(map(str, setting))}.json" for setting in settings}
+    left = [setting for setting, file in files.items() if not file.exists()]
+    if cluster:
+        from distributed import Client
+
+        Client(cluster)
+    with parallel_config(backend="dask" if cluster else "loky", n_jobs=-1):
+        each = Parallel(return_as="generator_unordered", batch_size=1)(
+            delayed(measure_cell)(setting) for setting in left
+        )
+        for setting, cell in tqdm(each, "cells", len(files), initial=len(files) - len(left)):
+            store.write(files[setting], json.dumps(cell))
+    return [[[*setting], json.loads(file.read_text("utf-8"))] for setting, file in files.items()]
+
+
+def write_map(cells: list) -> None:
+    found = {"seed": [*where_it_helps.SEEDS], "cells": cells}
+    begun = {name: rounded(loss, 12) for name, loss in where_it_helps.begin().items()}
+    stored = {"found": found, "beginning": begun}
+    store.write_json(FOLDER / "MAP.json", stored | {"digest": digest(stored)})
+
+
+def main(names: list[str], cluster: str | None) -> None:
     for name in names:
-        write(name, measure(name, [*named(name).seeds]))
+        if name == "MAP":
+            write_map(run_map(cluster, where_it_helps.settings(), CELLS))
+        else:
+            write(name, measure(name, [*named(name).seeds]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description="Run the trials that decide claims.")
+    parser.add_argument("names", nargs="+", metavar="MODULE.TRIAL", help="or MAP")
+    parser.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler, for MAP")
+    main(**vars(parser.parse_args()))

@@ -63,13 +63,21 @@ def sgd(
     return {name: keep * value - rate * slopes[name] for name, value in params.items()}, None
 
 
+def momentum(
+    params: Params, slopes: Params, rate: float, state: Params | None
+) -> tuple[Params, Params]:
+    """One step of SGD with the momentum 0.9."""
+    moves = {n: 0.9 * state[n] + slopes[n] for n in params} if state else slopes
+    return sgd(params, moves, rate)[0], moves
+
+
 def adam(params: Params, slopes: Params, rate: float, state: tuple | None) -> tuple[Params, tuple]:
-    """One step of Adam (Kingma and Ba 2015) with its usual constants, on arrays."""
+    """One step of Adam (Kingma and Ba 2015) with its usual constants."""
     step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))
     step += 1
     m = {name: 0.9 * m[name] + 0.1 * slopes[name] for name in params}
     v = {name: 0.999 * v[name] + 0.001 * slopes[name] * slopes[name] for name in params}
-    unbiased = {n: (m[n] / (1 - 0.9**step), np.sqrt(v[n] / (1 - 0.999**step))) for n in params}
+    unbiased = {n: (m[n] / (1 - 0.9**step), (v[n] / (1 - 0.999**step)) ** 0.5) for n in params}
     moves = {name: mean / (root + 1e-8) for name, (mean, root) in unbiased.items()}
     return sgd(params, moves, rate)[0], (step, m, v)
 

@@ -92,7 +92,7 @@ def experiment(
     SGD without momentum; the other digits are the test. `norm` makes the norm from a generator
     of its own. `order_seed` draws the batches, if it is not the seed that is to draw them."""
     rng = np.random.default_rng(seed)
-    split = data.digits(rng)
+    split = data.digits(rng, "raw")
     x = np.split(np.concatenate([split.x_train, split.x_test]), [digits])
     labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [digits])
     params = networks.dense((64, 64, 64, 10), rng)

@@ -17,7 +17,7 @@ from normlib.layers import batch_norm, batch_norm_backward, standardize
 def drawn(seed: int) -> tuple[Split, np.random.Generator]:
     """The digits, split anew for each seed."""
     rng = np.random.default_rng(seed)
-    return data.digits(rng), rng
+    return data.digits(rng, "raw"), rng
 
 
 # Are the columns of the output Gaussian and independent?

@@ -29,7 +29,7 @@ class Trained(NamedTuple):
 
 def trained(seed: int) -> Trained:
     """A net with batch norm in its two hidden layers of 64 units, trained on digits."""
-    rng, split = np.random.default_rng(seed), digits(np.random.default_rng(0))
+    rng, split = np.random.default_rng(seed), digits(np.random.default_rng(0), "raw")
     untrained = networks.torch_twin(networks.dense((64, 64, 64, 10), rng))
     order = list(training.batches(len(split.x_train), 64, STEPS + 100, rng))
     net = copy.deepcopy(untrained)

@@ -129,7 +129,7 @@ class Population(NamedTuple):
 
 
 def population() -> Population:
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     pixels = np.vstack([digits.x_train, digits.x_test])
     labels = np.concatenate([digits.labels_train, digits.labels_test])
     blocks = pixels.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4))
@@ -183,7 +183,7 @@ class Start(NamedTuple):
 def start_of(seed: int, hidden: int, factor: float, steps: int) -> Start:
     """Hidden layers of 64 units, their weights `factor` times those of He et al. (2015)."""
     rng = np.random.default_rng(seed)
-    digits, params = data.digits(rng), networks.dense((64, *[64] * hidden, 10), rng)
+    digits, params = data.digits(rng, "raw"), networks.dense((64, *[64] * hidden, 10), rng)
     params |= {f"w{layer}": params[f"w{layer}"] * factor for layer in range(hidden)}
     return Start(digits, params, list(training.batches(len(digits.x_train), 64, steps, rng)))
 

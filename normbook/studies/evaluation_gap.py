@@ -14,7 +14,7 @@ Digits = tuple[torch.Tensor, torch.Tensor]  # images (n, 64), labels (n,)
 
 def digits() -> tuple[Digits, Digits]:
     """The digits to learn and those of the test, as float32 tensors."""
-    split = data.digits(np.random.default_rng(0))
+    split = data.digits(np.random.default_rng(0), "raw")
     train, test = (split.x_train, split.labels_train), (split.x_test, split.labels_test)
     return tuple((torch.tensor(x).float(), torch.tensor(labels)) for x, labels in (train, test))
 

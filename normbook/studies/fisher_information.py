@@ -20,7 +20,7 @@ kind = np.array([*"w" * 160, *"b" * 10, *"g" * 10])
 
 def inputs() -> tuple[np.ndarray, np.ndarray]:
     """600 digits (cases, 16), and their labels."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     pixels = digits.x_train.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
     return pixels[:600], digits.labels_train[:600]
 

@@ -93,7 +93,7 @@ SIZES = (64, 50, 50, 50, 50, 50, 10)
 def shift_if(learns: Callable[[int], bool], norm: Norm, layer: int, rate: float = 0.1) -> Shift:
     """The shift of a layer at the first step on digits, if only the layers named by `learns`
     move. Seed 0, batches of 128, ReLU."""
-    digits, params = data.digits(np.random.default_rng(0)), deep.dense(SIZES, 0)
+    digits, params = data.digits(np.random.default_rng(0), "raw"), deep.dense(SIZES, 0)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
     order = training.batches(len(digits.x_train), 128, 1, np.random.default_rng(0))
     frozen = [name for name in params if not learns(layer_of(name, params))]
@@ -114,7 +114,7 @@ def course(norm: Norm, rate: float, seed: int, activation: Callable) -> Course:
     """100 steps on digits, in batches of 128. The seed decides the split, the weights (of He for
     ReLU, of Glorot for tanh) and the batches."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng)
+    digits = data.digits(rng, "raw")
     order = training.batches(len(digits.x_train), 128, 100, rng)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train, activation)
     params = deep.dense(SIZES, seed, gain=2.0 if activation is torch.relu else 1.0)
@@ -198,7 +198,7 @@ def learned(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[
     """The test accuracy after these steps at the rate 0.1 from weights that are all `factor` times
     the usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng)
+    digits = data.digits(rng, "raw")
     task = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
     order = training.batches(len(digits.x_train), 128, steps, rng)

@@ -121,7 +121,7 @@ def after_one_pass(digits: Split, size: int, seed: int) -> tuple[float, float]:
 
 def at_its_best_rate(train: Callable, size: int, seed: int, turn: int, steps: int) -> tuple:
     """Loss and accuracy at the rate, of four, whose training loss is the lowest."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     start = networks.dense((64, 64, 64, 10), np.random.default_rng([seed, turn]))
     found = [train(digits, start, order(size, steps, seed, turn), rate) for rate in RATES]
     return min(found, key=lambda one: np.nan_to_num(one[0], nan=np.inf))  # nan: it diverged
@@ -183,7 +183,7 @@ SENSITIVITY = Trial(sensitivity, seeds=range(4020, 4030), bounds={"004-72": 0.02
 
 def online(seed: int) -> dict[str, float]:
     """One pass over the digits, one by one, against the same pass in batches of 64."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     start = networks.dense((64, 64, 64, 10), np.random.default_rng(seed))
 
     def reached(pair: Pair, size: int, rate: float) -> float:
@@ -224,7 +224,7 @@ def best_losses(
     name: str, seed: int, depths: tuple[int, ...] = DEPTHS, turn: int = 0
 ) -> np.ndarray:
     """The logarithm of the loss at the rate of the grid that is best for this net, by depth."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     found = [[loss_of(digits, name, d, r, seed, turn) for r in GRID] for d in depths]
     return np.log(found).min(axis=1)
 
@@ -307,7 +307,7 @@ def deep(seed: int) -> dict[str, float]:
     """A scale of the weights is drawn, from a third to three times the usual one. How many orders
     of magnitude nearer does the gradient stay to its length over 20 layers than without a norm,
     and how much lower is the loss of a net of 8 layers?"""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     rng = np.random.default_rng(seed)
     scale = 3 ** rng.uniform(-1, 1)
     twenty, other = scaled(20, scale, rng), scaled(20, scale, rng)

@@ -427,7 +427,7 @@ def right_read_alone(params: Params, x: np.ndarray, other: np.ndarray, labels: n
 
 def shared(seed: int) -> dict[str, float]:
     """Test accuracy lost when a trained network gets other statistics than those of each step."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     x, other, labels = rows(digits.x_train), rows(digits.x_test), digits.labels_train
     start = network(8, 32, np.random.default_rng(seed))
 

@@ -179,7 +179,7 @@ def further_and_better(digits: Split, net: str, rate: float, seed: int) -> float
 
 def shallow(seed: int) -> dict[str, float]:
     """Five hidden layers."""
-    digits, five = data.digits(np.random.default_rng(seed)), {"layers": 5, "seed": seed}
+    digits, five = data.digits(np.random.default_rng(seed), "raw"), {"layers": 5, "seed": seed}
     rates = dict.fromkeys(("plain", "plain + noise"), (0.03, 0.1, 0.3))
     rates |= dict.fromkeys(("batch norm", "noisy batch norm"), (0.1, 0.3, 1.0))
     ends = {net: best(digits, net, tried, **five) for net, tried in rates.items()}
@@ -203,7 +203,7 @@ def shallow(seed: int) -> dict[str, float]:
 
 def deeper(seed: int) -> dict[str, float]:
     """Twelve hidden layers."""
-    digits, twelve = data.digits(np.random.default_rng(seed)), {"layers": 12, "seed": seed}
+    digits, twelve = data.digits(np.random.default_rng(seed), "raw"), {"layers": 12, "seed": seed}
     rates = (0.01, 0.03, 0.1)
     chosen = "plain + noise", "plain + noise in deviations", "plain"
     noisy_loss, scaled_loss, loss = (best(digits, net, rates, **twelve).loss for net in chosen)
@@ -234,7 +234,7 @@ DEEPER = Trial(deeper, seeds=range(3020, 3030), bounds={"santurkar2018-4": 0.5})
 def same_rate(seed: int) -> dict[str, float]:
     """Five hidden layers: the logarithm of the loss with the noise over that without it, both at
     the same rate, the mean over three rates; and the same for batch norm on other batches."""
-    digits = data.digits(np.random.default_rng(seed))
+    digits = data.digits(np.random.default_rng(seed), "raw")
 
     def logs(net: str, order_seed: object = None) -> np.ndarray:
         setting = {"layers": 5, "seed": seed, "order_seed": order_seed}

@@ -147,7 +147,7 @@ def too_small(x: Tensor) -> float:
 def places(seed: int) -> dict[str, float]:
     """The exponents with which the last gradient changes with depth, and the stream before the
     last norm of a pre-norm net."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     found = {}
     for name, model in MODELS.items():
         runs = [measure(digits, model, depth, seed) for depth in DEPTHS]
@@ -175,7 +175,7 @@ PLACES = Trial(
 def along(seed: int) -> dict[str, float]:
     """How the gradients of a net of 16 layers change from layer to layer: as a power of the index
     of the layer, and by a factor for each layer (both as slopes of logarithms)."""
-    digits = data.digits(np.random.default_rng(0))
+    digits = data.digits(np.random.default_rng(0), "raw")
     found, index = {}, np.arange(1, 17)
     for name in ("post-norm", "pre-norm"):
         grads, squares = measure(digits, MODELS[name], 16, seed)

@@ -22,7 +22,7 @@ NONE: Pair = networks.no_norm, networks.no_norm_backward
 
 def start(seed: int) -> tuple[Split, dict]:
     rng = np.random.default_rng(seed)
-    return data.digits(rng), networks.dense((64, 32, 10), rng)
+    return data.digits(rng, "raw"), networks.dense((64, 32, 10), rng)
 
 
 def slope(

@@ -129,7 +129,7 @@ def optimism(fit: Fit, pixels: np.ndarray, labels: np.ndarray, rng: np.random.Ge
 def leak(seed: int) -> dict[str, float]:
     """The mean optimism over 200 splits, with statistics of the training digits and with those of
     training and test digits together; the same splits for both."""
-    digits, found = data.digits(np.random.default_rng(seed)), {}
+    digits, found = data.digits(np.random.default_rng(seed), "raw"), {}
     pixels = np.vstack([digits.x_train, digits.x_test])
     labels = np.concatenate([digits.labels_train, digits.labels_test])
     for fit in (honest, leaky):

@@ -147,7 +147,7 @@ AFTER = 0, 10, 30, 100, 200  # steps of full-batch descent at the rate 0.3
 
 def start(seed: int) -> tuple[Split, Params]:
     rng = np.random.default_rng(seed)
-    return data.digits(rng), networks.dense((64, 64, 64, 10), rng)
+    return data.digits(rng, "raw"), networks.dense((64, 64, 64, 10), rng)
 
 
 def in_training(seed: int) -> np.ndarray:

@@ -52,7 +52,7 @@ def smaller(one: np.ndarray, other: np.ndarray, which: Sequence[int]) -> float:
 
 def along_the_ray(seed: int) -> dict[str, float]:
     """Batch norm against the same net without it."""
-    split = data.digits(np.random.default_rng(seed))
+    split = data.digits(np.random.default_rng(seed), "raw")
     bare, norm = networks.no_norm, landscape.NORMS["batch norm"]
     plain, normed, other = (
         rays(split, n, s) for n, s in ((bare, seed), (norm, seed), (bare, [seed, 1]))
@@ -128,7 +128,7 @@ def averages(seed: int) -> dict[str, float]:
 
     as well and moved more: of all three, with a loss that is comparable; positive if both are so.
     """
-    split, found = data.digits(np.random.default_rng(seed)), {}
+    split, found = data.digits(np.random.default_rng(seed), "raw"), {}
     norm = landscape.NORMS["batch norm"]
     end, moved = on_digits(split, norm, seed, 1.0)
     linear = on_linear(norm, seed, 1.0)
@@ -158,7 +158,7 @@ def raced(seed: int) -> dict[str, float]:
     """How many times lower the loss with batch norm is after 300 steps, as a logarithm: each net
     at its best rate, at the rates 1 and 2 (the smaller lead), and at 0.03. A loss above that of
     guessing, or none, counts as guessing."""
-    split = data.digits(np.random.default_rng(seed))
+    split = data.digits(np.random.default_rng(seed), "raw")
     rates, ends = (0.03, 0.1, 0.3, 1.0, 2.0), []
     for norm in (networks.no_norm, landscape.NORMS["batch norm"]):
         losses = np.array([landscape.outcome(split, norm, rate, seed)[0] for rate in rates])

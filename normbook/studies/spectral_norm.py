@@ -121,7 +121,7 @@ def one_iteration(seed: int, rate: float = 0.001) -> dict[str, float]:
     """By how much one iteration a step underestimates the norms of the two wide layers of a
     critic in training, on average: from the vectors of the step before, and from new ones."""
     rng = np.random.default_rng(seed)
-    digits, kept, new = data.digits(rng), [], []
+    digits, kept, new = data.digits(rng, "raw"), [], []
     nets = train(digits.x_train, bound=1.0, rate=rate, seed=seed, steps=60)
     for _, critic in itertools.islice(nets, 5, None, 5):
         for layer, _ in critic[:2]:  # the third has one row: there every iteration is exact

@@ -175,7 +175,7 @@ def factors(seed: int) -> dict[str, float]:
     """The factors of a layer (log10) with a norm and without, for weights of He's size times 0.1,
     1 and 10. Homogeneity makes those without a norm differ by exactly 1."""
     rng = np.random.default_rng(seed)
-    x = data.digits(rng).x_train[:32]
+    x = data.digits(rng, "raw").x_train[:32]
     he = float(np.sqrt(2))
     found = {
         f"{name}, weights x {times:g}": factor(x, rng, gain=he * times, norm=norm)

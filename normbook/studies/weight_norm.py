@@ -65,7 +65,7 @@ def growth_at_equal_loss(seed: int, steps: int = 400) -> tuple[float, float]:
     """By how much the rows of w are longer once both classifiers have the same loss on all
     training digits, as a share of the start: with ordinary weights, and with weight norm."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng)
+    digits = data.digits(rng, "raw")
     v = rng.standard_normal((10, 64))
     w, bias = v / length(v)[:, None], {"bias": np.zeros(10)}
     order, everything = [*training.batches(1437, 64, steps, rng)], np.arange(1437)
@@ -176,7 +176,7 @@ def final_losses(seed: int, depth: int, normalized: bool, steps: int = 150) -> n
     """The mean loss of the last 20 of so many steps at each rate, for a net with so many hidden
     layers on digits; infinite for a run that ends in no number."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng)
+    digits = data.digits(rng, "raw")
     params = networks.dense((64, *[64] * depth, 10), rng)
     order = [*training.batches(1437, 64, steps, rng)]
     gradient = network(digits, normalized)
@@ -229,7 +229,7 @@ def noise(seed: int, size: int = 32, count: int = 10000) -> dict[str, float]:
     """The median, over 64 weight-normalized units on digits, of the excess kurtosis of three
     numbers of a batch: its mean, its variance, and the factor 1/σ by which batch norm scales."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng)
+    digits = data.digits(rng, "raw")
     v = rng.standard_normal((64, 64))
     units = digits.x_train @ weight_norm(v, np.ones(64))[0].T
     means, variances = np.empty((2, count, 64))

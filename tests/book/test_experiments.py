@@ -24,7 +24,7 @@ PAIRS = {
 
 @cache
 def digits(seed: int) -> data.Split:
-    return data.digits(np.random.default_rng(seed))
+    return data.digits(np.random.default_rng(seed), "raw")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

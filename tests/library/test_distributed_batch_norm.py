@@ -112,7 +112,7 @@ def test_torchs_own_layer_refuses_a_cpu():
 STEPS = 12
 
 
-SPLIT = data.digits(np.random.default_rng(0))
+SPLIT = data.digits(np.random.default_rng(0), "raw")
 DIGITS = SPLIT.x_train, SPLIT.labels_train
 
 

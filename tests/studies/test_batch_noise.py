@@ -59,7 +59,7 @@ def test_the_backward_through_the_noise_is_the_complex_step():
 def test_the_arm_without_parts_is_plain_batch_norm():
     """With the whole batch as its one part, the net is the one trained with batch norm."""
     rng = np.random.default_rng(100)
-    split = data.digits(rng)
+    split = data.digits(rng, "raw")
     x = np.split(np.concatenate([split.x_train, split.x_test]), [300])
     labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [300])
     params = networks.dense((64, 64, 64, 10), rng)

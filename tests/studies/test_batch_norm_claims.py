@@ -7,7 +7,7 @@ from normbook.lab import data, networks, training
 from normbook.studies import batch_norm_claims as trials
 
 RNG = np.random.default_rng(5)
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 
 
 def test_skewness_and_correlation_each_count_as_a_departure_from_a_gaussian():

@@ -7,7 +7,7 @@ from normbook.lab import data, networks, training
 from normbook.studies import covariate_shift
 from normlib.layers import batch_norm, batch_norm_backward
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 PROBE, STEPS, RATE = DIGITS.x_train[:50], 8, 0.3
 ON = DIGITS.x_train, DIGITS.labels_train
 BELOW = [f"{name}{layer}" for name in ("w", "gamma", "beta") for layer in (0, 1)]

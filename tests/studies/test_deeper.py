@@ -5,7 +5,7 @@ import numpy as np
 from normbook.lab import data
 from normbook.studies import deeper
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 
 
 def learns(norm):

@@ -32,7 +32,7 @@ def test_on_a_quadratic_every_number_of_the_ray_is_known(seed):
 
 @pytest.mark.parametrize("name", landscape.NORMS)
 def test_looking_along_the_ray_changes_no_step_of_the_training(name):
-    split = data.digits(np.random.default_rng(0))
+    split = data.digits(np.random.default_rng(0), "raw")
     problem = [landscape.digits_problem(split, landscape.NORMS[name], 0, 7) for _ in range(2)]
     seen, losses, params = landscape.survey(*problem[0], 0.1, (0.5, 4.0), every=3)
     start, loss, batches = problem[1]

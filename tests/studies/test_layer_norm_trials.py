@@ -7,7 +7,7 @@ from normbook.studies import layer_norm as nets
 from normbook.studies import layer_norm_in_time as recurrent
 from normlib.layers import layer_norm, layer_norm_backward
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 SEED = 1
 
 

@@ -6,7 +6,7 @@ import torch
 from normbook.lab import data, deep, networks
 from normbook.studies import landscape, learning_rates
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 NORM = landscape.NORMS["batch norm"]
 _ = torch.set_num_threads(1)
 

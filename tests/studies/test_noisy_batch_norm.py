@@ -8,7 +8,7 @@ from normbook.lab import data, networks, training
 from normbook.studies import noisy_batch_norm as noise
 from normlib.layers import batch_norm, batch_norm_backward
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 SETTING = {"layers": 3, "rate": 0.1, "seed": 2, "steps": 25}
 
 

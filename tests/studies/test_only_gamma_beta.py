@@ -8,7 +8,7 @@ from normbook.lab import data, networks, training
 from normbook.studies import only_gamma_beta as parts
 from normlib.layers import batch_norm
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 ON = DIGITS.x_train, DIGITS.labels_train
 RATE, STEPS = 0.03, 6
 

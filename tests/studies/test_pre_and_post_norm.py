@@ -9,7 +9,7 @@ from normbook.lab import data
 from normbook.studies import pre_and_post_norm as transformer
 
 RNG = np.random.default_rng(0)
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 D, DEPTH = 16, 3
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from normbook.lab import data
 from normbook.studies import scaling
 
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 POOL = np.vstack([DIGITS.x_train, DIGITS.x_test])
 LABELS = np.concatenate([DIGITS.labels_train, DIGITS.labels_test])
 

@@ -7,7 +7,7 @@ import torch
 from normbook.lab import data, networks
 from normbook.studies import landscape, smoothness
 
-SPLIT = data.digits(np.random.default_rng(0))
+SPLIT = data.digits(np.random.default_rng(0), "raw")
 
 
 def test_how_many_times_smaller_is_the_least_of_the_numbers_asked_for():

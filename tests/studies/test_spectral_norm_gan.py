@@ -7,7 +7,7 @@ from normbook.lab import data
 from normbook.studies import spectral_norm as gan
 
 RNG = np.random.default_rng(0)
-DIGITS = data.digits(np.random.default_rng(0))
+DIGITS = data.digits(np.random.default_rng(0), "raw")
 
 
 def critic():

@@ -5,7 +5,7 @@ import numpy as np
 from normbook.lab import data
 from normbook.studies import stacks
 
-X = data.digits(np.random.default_rng(0)).x_train[:16]
+X = data.digits(np.random.default_rng(0), "raw").x_train[:16]
 
 
 def at_gains(norm):

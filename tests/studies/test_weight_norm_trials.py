@@ -35,7 +35,7 @@ def test_weight_norm_solves_the_regression_at_twice_the_rate():
 
 def test_the_net_with_weight_norm_has_the_gradient_of_its_loss():
     """The gradients of v and g, along a random direction."""
-    gradient = trials.network(data.digits(np.random.default_rng(0)), normalized=True)
+    gradient = trials.network(data.digits(np.random.default_rng(0), "raw"), normalized=True)
     rng = np.random.default_rng(0)
     params = networks.dense((64, 5, 5, 10), rng)
     params |= {f"g_{n}": trials.length(params[n].T) for n in trials.weights(params)}

@@ -1,0 +1,397 @@
+"""Where normalization helps: small nets of several kinds, with a norm and without, each trained at
+its own best rate.
+
+A cell of the map is a `Setting`. All of its nets are trained at once, as one stack of parameters
+under `torch.func.vmap`; a net in the stack does not feel the others. First every rate of a grid of
+factor 2 is tried on the seeds CHOOSING; then fresh seeds are trained at the best of these rates,
+and only they are reported. What differs between two cells of a column is the norm alone: weights,
+batches and data of a seed are the same.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn import functional
+
+from normbook.claims.intervals import Interval, interval
+from normbook.lab import data, networks, training
+from normbook.lab.data import Split
+from normbook.lab.networks import Norm, Params
+from normbook.lab.trials import FOLDER, digest
+from normlib.layers import batch_norm, batch_norm_inference, group_norm, layer_norm, rms_norm
+
+STEPS, SAMPLES = 300, 64
+CHOOSING, SEEDS = range(3), range(8000, 8010)
+RATES = {  # SGD from 0.008 to 4, with momentum from 0.001 to 0.5, Adam from 0.0001 to 0.06
+    "sgd": 2.0 ** np.arange(-7, 3),
+    "momentum": 2.0 ** np.arange(-10, 0),
+    "adam": 2.0 ** np.arange(-13, -3),
+}
+UPDATES = {"sgd": training.sgd, "momentum": training.momentum, "adam": training.adam}
+
+
+class Setting(NamedTuple):
+    """A cell of the map."""
+
+    task: str  # "digits", "fashion" or "text"
+    net: str  # "dense", "skip", "conv", "pre" or "post"
+    depth: int  # hidden layers, convolutions, or blocks of a transformer
+    inputs: str  # "raw", "centred" or "standardized"; "" for text
+    optimizer: str
+    norm: str
+
+
+# Norms: functions (z, gamma, beta) → y, cache. The features of z are its axis 1. Those that look
+# over the batch take the statistics of the first `known` samples, of all if it is None.
+
+
+def affine(z: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:
+    shape = (1, -1, *[1] * (z.ndim - 2))
+    return gamma.reshape(shape) * z + beta.reshape(shape)
+
+
+def over_batch(centre: bool, divide: bool, known: int | None) -> Norm:
+    """Batch norm, or one half of it: its centring or its division."""
+
+    def norm(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, None]:
+        axes = (0, *range(2, z.ndim))
+        var, mean = torch.var_mean(z[:known], axes, correction=0)
+        if centre and divide and known is None:
+            return batch_norm(z, gamma, beta)[0], None
+        mean = mean if centre else torch.zeros_like(mean)
+        var = var if divide else torch.ones_like(var)
+        return batch_norm_inference(z, mean, var, gamma, beta)[0], None
+
+    return norm
+
+
+def over_features(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, None]:
+    """Layer norm; of a convolution over all channels and places, as is usual."""
+    if z.ndim > 2:
+        return group_norm(z, gamma, beta, groups=1)[0], None
+    return layer_norm(z, gamma, beta)[0], None
+
+
+def norm_of(kind: str, known: int | None = None) -> Norm:
+    """A norm by its name, in training or with the statistics of the first `known` samples."""
+    return {
+        "none": lambda z, gamma, beta: (affine(z, gamma, beta), None),
+        "centring": over_batch(True, False, known),
+        "dividing": over_batch(False, True, known),
+        "batch": over_batch(True, True, known),
+        "layer": over_features,
+        "RMS": lambda z, gamma, beta: (rms_norm(z, gamma)[0] + beta, None),
+        "group": lambda z, gamma, beta: (group_norm(z, gamma, beta, groups=4)[0], None),
+    }[kind]
+
+
+# Nets: functions (params, x, norm) → logits, and their weights, of variance 2 / inputs (He et al.
+# 2015) before a ReLU and 1 / inputs elsewhere.
+
+
+def dense(params: Params, x: Tensor, norm: Norm) -> Tensor:
+    return networks.forward(params, x, norm)[0]
+
+
+def skip(params: Params, x: Tensor, norm: Norm) -> Tensor:
+    """Dense layers that are added to their inputs, divided by the root of their number: the usual
+    remedy without a norm, given to all."""
+    depth = networks.depth(params)
+    for i in range(depth):
+        z = x @ params[f"w{i}"]
+        y = torch.relu(norm(z, params[f"gamma{i}"], params[f"beta{i}"])[0])
+        x = x + y / depth**0.5 if i else y
+    return x @ params["w_out"] + params["bias"]
+
+
+def conv(params: Params, x: Tensor, norm: Norm) -> Tensor:
+    """Convolutions 3×3 on 14×14 pixels, every third one in steps of 2, and the mean over places."""
+    x = x.reshape(-1, 1, 14, 14)
+    for i in range(networks.depth(params)):
+        z = functional.conv2d(x, params[f"w{i}"], stride=2 if i % 3 == 1 else 1, padding=1)
+        x = torch.relu(norm(z, params[f"gamma{i}"], params[f"beta{i}"])[0])
+    return x.mean(dim=(2, 3)) @ params["w_out"] + params["bias"]
+
+
+def conv_weights(depth: int, rng: np.random.Generator, channels: int = 8) -> Params:
+    params: Params = {}
+    for i in range(depth):
+        inputs = channels if i else 1
+        w = rng.standard_normal((channels, inputs, 3, 3)) * np.sqrt(2 / (9 * inputs))
+        params |= {f"w{i}": w, f"gamma{i}": np.ones(channels), f"beta{i}": np.zeros(channels)}
+    out = rng.standard_normal((channels, 10)) / np.sqrt(channels)
+    return params | {"w_out": out, "bias": np.zeros(10)}
+
+
+WIDTH, LENGTH, LETTERS = 32, 32, 91
+
+
+def attention(params: Params, i: int, x: Tensor) -> Tensor:
+    """Each character attends to itself and those before it, in one head."""
+    q, k, v = (x @ params[f"{name}{i}"] for name in ("q", "k", "v"))
+    ahead = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    scores = (q @ k.mT / WIDTH**0.5).masked_fill(ahead, -torch.inf)
+    return scores.softmax(dim=-1) @ v @ params[f"o{i}"]
+
+
+def two_layers(params: Params, i: int, x: Tensor) -> Tensor:
+    return torch.relu(x @ params[f"in{i}"]) @ params[f"out{i}"]
+
+
+def transformer(params: Params, x: Tensor, norm: Norm, *, post: bool) -> Tensor:
+    """Blocks of attention and two dense layers, with the norm before each branch, or after the
+    sum. The branches are divided by the root of their number, with a norm and without."""
+    branches = 2 * sum(name.startswith("q") for name in params)
+
+    def normed(j: int, x: Tensor) -> Tensor:
+        z = x.reshape(-1, WIDTH)  # every character is a sample
+        return norm(z, params[f"gamma{j}"], params[f"beta{j}"])[0].reshape(x.shape)
+
+    x = params["embed"][x] + params["place"]
+    for j in range(branches):
+        branch = (attention, two_layers)[j % 2]
+        if post:
+            x = normed(j, x + branch(params, j // 2, x) / branches**0.5)
+        else:
+            x = x + branch(params, j // 2, normed(j, x)) / branches**0.5
+    return (x if post else normed(branches, x)) @ params["w_out"]
+
+
+def transformer_weights(depth: int, rng: np.random.Generator) -> Params:
+    def matrix(inputs: int, outputs: int, gain: float = 1.0) -> np.ndarray:
+        return rng.standard_normal((inputs, outputs)) * np.sqrt(gain / inputs)
+
+    params: Params = {
+        "embed": rng.standard_normal((LETTERS, WIDTH)) / 2,
+        "place": rng.standard_normal((LENGTH, WIDTH)) / 2,
+        "w_out": matrix(WIDTH, LETTERS),
+    }
+    for i in range(depth):
+        params |= {f"{name}{i}": matrix(WIDTH, WIDTH) for name in ("q", "k", "v", "o")}
+        params |= {f"in{i}": matrix(WIDTH, 4 * WIDTH), f"out{i}": matrix(4 * WIDTH, WIDTH, 2.0)}
+    for j in range(2 * depth + 1):
+        params |= {f"gamma{j}": np.ones(WIDTH), f"beta{j}": np.zeros(WIDTH)}
+    return params
+
+
+NETS: dict[str, Callable] = {
+    "dense": dense,
+    "skip": skip,
+    "conv": conv,
+    "pre": lambda params, x, norm: transformer(params, x, norm, post=False),
+    "post": lambda params, x, norm: transformer(params, x, norm, post=True),
+}
+
+
+def load(setting: Setting) -> Split:
+    """The data, the same for all seeds."""
+    rng = np.random.default_rng(0)
+    if setting.task == "text":
+        return data.text(rng, length=LENGTH)
+    return {"digits": data.digits, "fashion": data.fashion}[setting.task](rng, setting.inputs)
+
+
+def weights(setting: Setting, split: Split, seed: int) -> Params:
+    rng = np.random.default_rng(seed)
+    if setting.net == "conv":
+        return conv_weights(setting.depth, rng)
+    if setting.net in ("pre", "post"):
+        return transformer_weights(setting.depth, rng)
+    return networks.dense((split.x_train.shape[1], *[64] * setting.depth, 10), rng)
+
+
+# Many nets at once.
+
+
+def kind_of(net: str) -> torch.dtype:
+    """Float32 for convolutions and attention, which are slow in float64."""
+    return torch.float64 if net in ("dense", "skip") else torch.float32
+
+
+def stack(nets: list[Params], dtype: torch.dtype) -> Params:
+    both = {name: np.array([net[name] for net in nets]) for name in nets[0]}
+    return {name: torch.tensor(value, dtype=dtype) for name, value in both.items()}
+
+
+def tensor(x: np.ndarray, net: str) -> Tensor:
+    """Inputs; characters stay whole numbers."""
+    return torch.tensor(x, dtype=kind_of(net) if x.dtype == float else None)
+
+
+def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean of each net, (nets,); logits (nets, …, classes)."""
+    each = functional.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="none")
+    return each.reshape(len(logits), -1).mean(dim=1)
+
+
+def orders(split: Split, seeds: list[int]) -> Iterator[np.ndarray]:
+    """The batches of all nets, (nets, samples) a step."""
+    samples = SAMPLES if split.x_train.dtype == float else 8  # pieces of text
+    each = [
+        training.batches(len(split.x_train), samples, STEPS, np.random.default_rng([seed, 1]))
+        for seed in seeds
+    ]
+    return map(np.array, zip(*each, strict=True))
+
+
+def gradient(setting: Setting, split: Split) -> Callable:
+    """The losses of all nets, each on its own batch, and their gradients."""
+    net, norm = NETS[setting.net], norm_of(setting.norm)
+    x, labels = tensor(split.x_train, setting.net), torch.tensor(split.labels_train)
+    forward = vmap(lambda params, batch: net(params, batch, norm))
+
+    def by_autograd(params: Params, rows: np.ndarray) -> tuple[Tensor, Params]:
+        free = {name: value.detach().requires_grad_() for name, value in params.items()}
+        losses = cross_entropies(forward(free, x[rows]), labels[rows])
+        slopes = torch.autograd.grad(losses.sum(), [*free.values()], allow_unused=True)
+        found = zip(free, slopes, strict=True)
+        return losses.detach(), {n: torch.zeros_like(free[n]) if s is None else s for n, s in found}
+
+    return by_autograd
+
+
+def one_rate_each(update: Callable, rates: Tensor) -> Callable:
+    """A rule of descent in which every net has its own rate."""
+
+    def step(params: Params, slopes: Params, _: Any, state: Any) -> tuple[Params, Any]:
+        moved, state = update(params, slopes, 1.0, state)
+        shaped = {n: rates.reshape(-1, *[1] * (value.ndim - 1)) for n, value in params.items()}
+        return {n: value + shaped[n] * (moved[n] - value) for n, value in params.items()}, state
+
+    return step
+
+
+class Ends(NamedTuple):
+    """How the trainings of a stack of nets ended, each (nets,)."""
+
+    loss: np.ndarray  # on all training data, with their statistics; at most that of guessing
+    errors: np.ndarray  # on the test data, with the statistics of the training data: in a hundred
+    steps: np.ndarray  # until the mean of 20 losses is below half of that of guessing
+
+
+def judge(setting: Setting, split: Split, params: Params) -> tuple[np.ndarray, np.ndarray]:
+    """The loss and the errors of each net, without a gradient. Training and test data go through
+    the nets together, and what looks over the batch takes its statistics from the former."""
+    count, characters = len(split.x_train), LENGTH if setting.task == "text" else 1
+    net, norm = NETS[setting.net], norm_of(setting.norm, count * characters)
+    x = tensor(np.concatenate([split.x_train, split.x_test]), setting.net)
+    known, asked = torch.tensor(split.labels_train), torch.tensor(split.labels_test)
+    losses, errors = [], []
+    with torch.no_grad():
+        for i in range(len(params["w_out"])):
+            logits = net({name: value[i] for name, value in params.items()}, x, norm)
+            losses.append(cross_entropies(logits[None, :count], known).item())
+            errors.append((logits[count:].argmax(dim=-1) != asked).double().mean().item())
+    return np.array(losses), 100 * np.array(errors)
+
+
+def train(setting: Setting, split: Split, seeds: list[int], rates: np.ndarray) -> Ends:
+    """Train a net for each pair of a seed and a rate."""
+    dtype = kind_of(setting.net)
+    params = stack([weights(setting, split, seed) for seed in seeds], dtype)
+    update = one_rate_each(UPDATES[setting.optimizer], torch.tensor(rates, dtype=dtype))
+    order, history = orders(split, seeds), []
+    for moment in training.walk(params, gradient(setting, split), order, 0.0, update=update):
+        history.append(moment.loss.numpy())
+        params = moment.after
+    guess = np.log(params["w_out"].shape[-1])
+    window = min(20, len(history))
+    sums = np.cumsum(np.vstack([np.zeros(len(seeds)), *history]), axis=0)
+    low = (sums[window:] - sums[:-window]) / window < guess / 2
+    first = np.where(low.any(axis=0), low.argmax(axis=0) + window, np.inf)
+    loss, errors = judge(setting, split, params)
+    return Ends(np.fmin(loss, guess), errors, first)
+
+
+def measure(setting: Setting, seeds: range = SEEDS) -> dict[str, Any]:
+    """A cell of the map: which rates learn on the seeds CHOOSING, the best of them, and what the
+    fresh seeds give there.
+
+    tried: the mean logarithm of the loss at each rate of the grid. learns: at how many of them a
+    net gets below half of the loss of guessing on most of the seeds.
+    """
+    split, rates = load(setting), RATES[setting.optimizer]
+    pairs = [(seed, rate) for rate in rates for seed in CHOOSING]
+    ends = train(setting, split, [s for s, _ in pairs], np.array([r for _, r in pairs]))
+    losses = ends.loss.reshape(len(rates), -1)
+    guess = np.log(LETTERS if setting.task == "text" else 10)
+    tried = np.log(losses).mean(axis=1)
+    best = float(rates[tried.argmin()])
+    found = train(setting, split, [*seeds], np.full(len(seeds), best))
+    return {
+        "tried": tried.tolist(),
+        "learns": int((np.median(losses, axis=1) < guess / 2).sum()),
+        "rate": best,
+        "log loss": np.log(found.loss).tolist(),
+        "errors": found.errors.tolist(),
+        "steps": [float(n) if np.isfinite(n) else None for n in found.steps],
+    }
+
+
+NORMS = "none", "centring", "dividing", "batch", "layer", "RMS"
+CONV_NORMS = "none", "centring", "dividing", "batch", "layer", "group"
+
+
+def settings() -> list[Setting]:
+    """All cells, those that most depends on first."""
+    dense = [("digits", "dense", d, i, "sgd") for d in (2, 6, 12, 20) for i in ("raw", "centred")]
+    dense += [("digits", "dense", d, "standardized", "sgd") for d in (6, 20)]
+    dense += [("digits", "skip", 20, "centred", o) for o in ("sgd", "adam")]
+    dense += [("fashion", "dense", d, i, "sgd") for d in (6, 12) for i in ("raw", "centred")]
+    dense += [("digits", "dense", d, "centred", o) for d in (6, 20) for o in ("momentum", "adam")]
+    conv = [("fashion", "conv", 4, i, "sgd") for i in ("raw", "centred")]
+    conv += [("fashion", "conv", 10, "centred", "sgd"), ("fashion", "conv", 4, "centred", "adam")]
+    text = [("text", net, 4, "", "adam") for net in ("pre", "post")]
+    every = [Setting(*column, norm) for column in dense[:8] for norm in NORMS]
+    every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
+    every += [
+        Setting(*column, norm) for column in text for norm in ("none", "batch", "layer", "RMS")
+    ]
+    return every + [Setting(*column, norm) for column in dense[8:] for norm in NORMS]
+
+
+# A norm helps in a cell, or does harm, if the interval of its lead over the same net without one
+# lies beyond a tenth, as on the other pages: the logarithm of the quotient of the losses, and one
+# error in a hundred.
+MATTERS = {"log loss": 0.0953, "errors": 1.0}
+# What is begun again with one seed: a column of each net that float64 and shipped data allow.
+BEGUN = [
+    Setting("digits", net, depth, "centred", "sgd", norm)
+    for net, depth in (("dense", 6), ("skip", 20))
+    for norm in NORMS
+]
+
+
+def begin() -> dict[str, float]:
+    """The losses of these cells after six steps with the first seed, at the rate 0.125."""
+    with training.stretch(6):
+        found = {s: train(s, load(s), [SEEDS[0]], np.array([0.125])).loss for s in BEGUN}
+    return {" ".join(map(str, setting)): float(loss[0]) for setting, loss in found.items()}
+
+
+def stored() -> dict[str, Any]:
+    """The map as tools/trials.py wrote it.
+
+    Errors: ValueError if it is not what was written, or was run with other seeds.
+    """
+    kept = json.loads((FOLDER / "MAP.json").read_text("utf-8"))
+    if kept["digest"] != digest(kept) or kept["found"]["seed"] != [*SEEDS]:
+        raise ValueError(
+            "MAP: expected the numbers that tools/trials.py wrote, got others; restore the file, "
+            "or run python tools/trials.py MAP"
+        )
+    return kept
+
+
+def cells() -> dict[Setting, dict[str, Any]]:
+    return {Setting(*setting): cell for setting, cell in stored()["found"]["cells"]}
+
+
+def lead(cell: dict, without: dict, what: str = "log loss") -> Interval:
+    """By how much a cell is better than the same without a norm, seed by seed."""
+    return interval(np.subtract(without[what], cell[what]))
