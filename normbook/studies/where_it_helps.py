@@ -23,7 +23,7 @@ from normbook.lab import data, networks, training
 from normbook.lab.data import Split
 from normbook.lab.networks import Norm, Params
 from normbook.lab.trials import FOLDER, digest
-from normlib.layers import batch_norm, batch_norm_inference, group_norm, layer_norm, rms_norm
+from normlib.layers import batch_norm, group_norm, layer_norm, rms_norm
 
 STEPS, SAMPLES = 300, 64
 CHOOSING, SEEDS = range(3), range(8000, 8010)
@@ -59,13 +59,12 @@ def over_batch(centre: bool, divide: bool, known: int | None) -> Norm:
     """Batch norm, or one half of it: its centring or its division."""
 
     def norm(z: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, None]:
-        axes = (0, *range(2, z.ndim))
-        var, mean = torch.var_mean(z[:known], axes, correction=0)
         if centre and divide and known is None:
             return batch_norm(z, gamma, beta)[0], None
-        mean = mean if centre else torch.zeros_like(mean)
-        var = var if divide else torch.ones_like(var)
-        return batch_norm_inference(z, mean, var, gamma, beta)[0], None
+        axes = (0, *range(2, z.ndim))
+        var, mean = torch.var_mean(z[:known], axes, correction=0, keepdim=True)
+        moved = z - mean if centre else z
+        return affine(moved / (var + 1e-5).sqrt() if divide else moved, gamma, beta), None
 
     return norm
 
