@@ -93,7 +93,7 @@ SIZES = (64, 50, 50, 50, 50, 50, 10)
 def shift_if(learns: Callable[[int], bool], norm: Norm, layer: int, rate: float = 0.1) -> Shift:
     """The shift of a layer at the first step on digits, if only the layers named by `learns`
     move. Seed 0, batches of 128, ReLU."""
-    digits, params = data.digits(np.random.default_rng(0), "raw"), deep.dense(SIZES, 0)
+    digits, params = data.digits(np.random.default_rng(0)), deep.dense(SIZES, 0)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
     order = training.batches(len(digits.x_train), 128, 1, np.random.default_rng(0))
     frozen = [name for name in params if not learns(layer_of(name, params))]
@@ -114,7 +114,7 @@ def course(norm: Norm, rate: float, seed: int, activation: Callable) -> Course:
     """100 steps on digits, in batches of 128. The seed decides the split, the weights (of He for
     ReLU, of Glorot for tanh) and the batches."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng, "raw")
+    digits = data.digits(rng)
     order = training.batches(len(digits.x_train), 128, 100, rng)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train, activation)
     params = deep.dense(SIZES, seed, gain=2.0 if activation is torch.relu else 1.0)
@@ -131,7 +131,7 @@ def with_and_without(seed: int) -> dict[str, float]:
     """How many times as large the shift is with batch norm as without, and the loss without as
     with, in powers of two. both: the least of the three, when a shift may be half as large. best:
     shift and loss of each net with ReLU at its own best rate, with batch norm over without."""
-    rates = {("ReLU", torch.relu): (0.01, 0.1), ("tanh", torch.tanh): (0.01, 0.3)}
+    rates = {("ReLU", torch.relu): (0.01, 0.1, 0.5), ("tanh", torch.tanh): (0.01, 0.3)}
     found = {}
     for (name, activation), two in rates.items():
         for rate in two:
@@ -141,16 +141,16 @@ def with_and_without(seed: int) -> dict[str, float]:
             found |= {f"{name}, {rate}: loss": -behind}
             found[f"{name}, {rate}: both"] = min(more + 1, relative + 1, -behind)
     fast = course(batch_norm, 1.0, seed, torch.relu)
-    plain = course(networks.no_norm, 0.1, seed, torch.relu)
+    plain = course(networks.no_norm, 0.5, seed, torch.relu)
     ratios = np.log2(np.array(fast) / plain)
     found |= dict(zip(("best: difference", "best: relative", "best: loss"), ratios, strict=True))
     return {key: float(value) for key, value in found.items()}
 
 
 # 000-26: "similar" is taken to be half as much at least, and the loss has to be the lower one.
-# 0.1 with ReLU and 0.3 with tanh are the best of the rates 0.001, 0.003, 0.01, … for the plain
-# nets, by seeds 0 and 1, and 1.0 is the best for batch norm with ReLU; 0.01 is small for all.
-DIGITS = Trial(with_and_without, seeds=range(2500, 2510), bounds={"000-26": 0.0})
+# 0.5 is the best of the rates 0.1, 0.2, 0.3, 0.5, 1 and 2 for the plain net with ReLU on centred
+# inputs, and 1.0 for batch norm, by seeds 0 and 1; 0.01 is small for all.
+DIGITS = Trial(with_and_without, seeds=range(8160, 8170), bounds={"000-26": 0.0})
 
 
 def linear_shifts(
@@ -198,7 +198,7 @@ def learned(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[
     """The test accuracy after these steps at the rate 0.1 from weights that are all `factor` times
     the usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng, "raw")
+    digits = data.digits(rng)
     task = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
     order = training.batches(len(digits.x_train), 128, steps, rng)
@@ -227,4 +227,4 @@ def initial(seed: int) -> dict[str, float]:
 
 
 # A tenth of the digits would matter: as many as guessing gets right.
-INITIAL = Trial(initial, seeds=range(2700, 2710), bounds={"000-22": 0.1, "002-19": 0.1})
+INITIAL = Trial(initial, seeds=range(8180, 8190), bounds={"000-22": 0.1, "002-19": 0.1})
