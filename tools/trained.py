@@ -36,8 +36,8 @@ def each(*choices: Iterable) -> tqdm:
     return tqdm([*itertools.product(*choices)], disable=None)
 
 
-def digits() -> data.Split:
-    return data.digits(np.random.default_rng(0), "raw")
+def digits(inputs: str = "centred") -> data.Split:
+    return data.digits(np.random.default_rng(0), inputs)
 
 
 def columns(names: Iterable[str], rows: Iterable[Iterable[float]]) -> dict[str, list[float]]:
@@ -50,7 +50,7 @@ def columns(names: Iterable[str], rows: Iterable[Iterable[float]]) -> dict[str, 
 
 def gamma_beta() -> dict:
     """chapters/only-gamma-beta: three parts at three depths, five more at four layers. A minute."""
-    split, seeds, names = digits(), (0, 1, 2, 3, 4), [*only_gamma_beta.PARTS]
+    split, seeds, names = digits("raw"), (0, 1, 2, 3, 4), [*only_gamma_beta.PARTS]
     settings = [*itertools.product(names[:3], (2, 4, 8)), *((part, 4) for part in names[3:])]
     runs = []
     for part, depth in tqdm(settings):
@@ -66,7 +66,7 @@ def gamma_beta() -> dict:
 def gan_digits() -> dict:
     """chapters/spectral-norm-gan: critics without spectral norm, and with the bounds 1 and 8.
     Six to ten minutes."""
-    split, checkpoints = digits(), (0, 100, 500, 1000, 2000)
+    split, checkpoints = digits("raw"), (0, 100, 500, 1000, 2000)
     judge, runs = spectral_norm.Judge(split), []
     for bound, rate, seed in each((None, 1.0, 8.0), (0.001, 0.003, 0.01), (1, 2, 3, 4, 5)):
         setting = {"bound": bound, "rate": rate, "seed": seed}

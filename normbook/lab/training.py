@@ -63,14 +63,6 @@ def sgd(
     return {name: keep * value - rate * slopes[name] for name, value in params.items()}, None
 
 
-def momentum(
-    params: Params, slopes: Params, rate: float, state: Params | None
-) -> tuple[Params, Params]:
-    """One step of SGD with the momentum 0.9."""
-    moves = {n: 0.9 * state[n] + slopes[n] for n in params} if state else slopes
-    return sgd(params, moves, rate)[0], moves
-
-
 def adam(params: Params, slopes: Params, rate: float, state: tuple | None) -> tuple[Params, tuple]:
     """One step of Adam (Kingma and Ba 2015) with its usual constants."""
     step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))
