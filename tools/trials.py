@@ -3,8 +3,8 @@
 Each is a `Trial` in a module of normbook/studies. What it measured is written to
 normbook/data/trials/, one file a trial, six digits a number. Run it after its set-up is committed.
 The file also holds the beginning of the first seed: the measures on which two instruction sets
-agree when every training ends after a few steps. If one of the first three seeds ends elsewhere
-under the other set, all are run under it too.
+agree when every training ends after a few steps. Whether the first seed ends elsewhere under the
+other set is kept too, and with --again all seeds are run under it if it does.
 
 MAP is the map of chapters/where-normalization-helps.ipynb. Its cells are run on all cores, or on
 those of a Dask cluster: python tools/trials.py MAP --cluster ADDRESS. A cell that is done lies in
@@ -21,6 +21,7 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -91,19 +92,15 @@ def beginning(name: str) -> dict:
 
 
 def parts(found: dict[str, list[float]], again: dict[str, list[float]]) -> bool:
-    """Whether one of the seeds that were run again ends elsewhere, seen beside the spread."""
+    """Whether the seed that was run again ends elsewhere, seen beside the spread."""
     spreads = {key: np.std(values) or 1.0 for key, values in found.items()}
-    return any(
-        abs(before - now) > PARTED * spreads[key]
-        for key in found
-        for before, now in zip(found[key], again[key], strict=False)
-    )
+    return any(abs(found[key][0] - again[key][0]) > PARTED * spreads[key] for key in found)
 
 
-def write(name: str, found: dict[str, list[float]]) -> None:
-    """Where training parts, all seeds are run under the other instruction set as well."""
+def write(name: str, found: dict[str, list[float]], again: bool) -> None:
     stored = {"found": found, "beginning": beginning(name)}
-    if parts(found, under(OTHER, "measure", name, found["seed"][:3])):
+    stored["parts"] = parts(found, under(OTHER, "measure", name, found["seed"][:1]))
+    if again and stored["parts"]:
         stored[OTHER] = under(OTHER, "measure", name, found["seed"])
     store.write_json(FOLDER / f"{name}.json", stored | {"digest": digest(stored)})
 
@@ -125,7 +122,9 @@ def measure_cell(setting: Setting) -> tuple[Setting, dict]:
     return setting, rounded_all(where_it_helps.measure(setting))
 
 
-def run_map(cluster: str | None, settings: list[Setting], folder: Path) -> list:
+def run_map(
+    cluster: str | None, settings: list[Setting], folder: Path, measure: Callable = measure_cell
+) -> list:
     """All cells in order; those that lie in the folder are not run again."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {setting: folder / f"{'-'.join(map(str, setting))}.json" for setting in settings}
@@ -136,7 +135,7 @@ def run_map(cluster: str | None, settings: list[Setting], folder: Path) -> list:
         Client(cluster)
     with parallel_config(backend="dask" if cluster else "loky", n_jobs=-1):
         each = Parallel(return_as="generator_unordered", batch_size=1)(
-            delayed(measure_cell)(setting) for setting in left
+            delayed(measure)(setting) for setting in left
         )
         for setting, cell in tqdm(each, "cells", len(files), initial=len(files) - len(left)):
             store.write(files[setting], json.dumps(cell))
@@ -150,16 +149,17 @@ def write_map(cells: list) -> None:
     store.write_json(FOLDER / "MAP.json", stored | {"digest": digest(stored)})
 
 
-def main(names: list[str], cluster: str | None) -> None:
+def main(names: list[str], cluster: str | None = None, again: bool = False) -> None:
     for name in names:
         if name == "MAP":
             write_map(run_map(cluster, where_it_helps.settings(), CELLS))
         else:
-            write(name, measure(name, [*named(name).seeds]))
+            write(name, measure(name, [*named(name).seeds]), again)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run the trials that decide claims.")
     parser.add_argument("names", nargs="+", metavar="MODULE.TRIAL", help="or MAP")
     parser.add_argument("--cluster", metavar="ADDRESS", help="of a Dask scheduler, for MAP")
+    parser.add_argument("--again", action="store_true", help="under the other set, if seeds part")
     main(**vars(parser.parse_args()))

@@ -63,7 +63,8 @@ class Trial(NamedTuple):
         return found and {name: np.array(values, dtype=float) for name, values in found.items()}
 
     def stored(self) -> dict[str, Any]:
-        """The file of the trial: found, beginning, digest, and SSE where seeds end elsewhere."""
+        """The file of the trial: found, beginning, parts (whether the first seed ends elsewhere
+        under SSE), digest, and SSE where all seeds were run under it too."""
         stored = json.loads((FOLDER / f"{self.name}.json").read_text("utf-8"))
         as_written = stored["digest"] == digest(stored) and stored["found"]["seed"] == [*self.seeds]
         if not as_written:
@@ -100,7 +101,7 @@ class Trial(NamedTuple):
 
 def digest(stored: Mapping[str, Any]) -> str:
     """A fingerprint of what a trial found: a number that was edited does not fit it."""
-    kept = {key: stored[key] for key in ("found", "beginning", "SSE") if key in stored}
+    kept = {key: stored[key] for key in ("found", "beginning", "parts", "SSE") if key in stored}
     text = json.dumps(kept, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
