@@ -12,7 +12,7 @@ import trials as tool
 from project import CHAPTERS, ROOT, run
 
 from normbook import studies
-from normbook.claims import EXPERIMENT, decision, interval, register
+from normbook.claims import EXPERIMENT, interval, register
 from normbook.lab import training, trials
 from normbook.lab.trials import Trial
 
@@ -32,12 +32,6 @@ def every_trial():
 TRIALS = dict(every_trial())
 MODULES = {name: f"normbook/studies/{name.partition('.')[0]}.py" for name in TRIALS}
 FILES = {name: f"normbook/data/trials/{name}.json" for name in TRIALS}
-
-
-def test_every_trial_on_pixels_that_are_not_centred_decides_a_claim_whose_card_says_so():
-    for name in decision.UNCENTRED:
-        claims = [claim for claim in EXPERIMENTS.values() if claim.trial == name]
-        assert claims and all(decision.ON_PIXELS in decision.remarks(c) for c in claims), name
 
 
 def test_an_interval_holds_the_mean_of_normal_effects_in_95_of_100_draws():
