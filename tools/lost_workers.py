@@ -1,5 +1,5 @@
 """Measure the exchanges of batch norm over processes, and how long all workers take to end when one
-is lost, and write normbook/data/distributed_batch_norm.json: python tools/distributed.py. About two
+is lost, and write normbook/data/distributed_batch_norm.json: python tools/lost_workers.py. About two
 minutes, best on an idle machine.
 """
 
