@@ -338,14 +338,10 @@ CONV_NORMS = "none", "centring", "dividing", "batch", "layer", "group"
 def settings() -> list[Setting]:
     """All cells, those that most depends on first."""
     dense = [("digits", "dense", d, i, "sgd") for d in (2, 6, 12, 20) for i in ("raw", "centred")]
-    rest = [("digits", "dense", d, "standardized", "sgd") for d in (6, 20)]
-    rest += [("digits", "skip", 20, "centred", "sgd")]
-    rest += [
-        ("fashion", "dense", *kind, "sgd") for kind in ((6, "raw"), (6, "centred"), (12, "centred"))
-    ]
-    rest += [("digits", "dense", d, "centred", "adam") for d in (6, 20)]
-    conv = [("fashion", "conv", 4, i, "sgd") for i in ("raw", "centred")]
-    conv += [("fashion", "conv", 10, "centred", "sgd"), ("fashion", "conv", 4, "centred", "adam")]
+    rest = [("digits", "skip", 20, "centred", "sgd"), ("digits", "dense", 6, "centred", "adam")]
+    rest += [("fashion", "dense", 6, inputs, "sgd") for inputs in ("raw", "centred")]
+    conv = [("fashion", "conv", 4, inputs, "sgd") for inputs in ("raw", "centred")]
+    conv += [("fashion", "conv", 10, "centred", "sgd")]
     text = [("text", net, 4, "", "adam") for net in ("pre", "post")]
     every = [Setting(*column, norm) for column in dense for norm in NORMS]
     every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
