@@ -68,9 +68,10 @@ def tokens(images: np.ndarray, d: int, rng: np.random.Generator) -> Tensor:
 
 def ffn_gradients(model: Callable, layers: list[Layer], x: Tensor, labels, head) -> tuple:
     """For each layer, the norm of the gradient of the FFN's outward matrix, and the mean square
-    of its stream, at the cross-entropy of every token naming its image's class."""
+    of its stream, at the cross-entropy of every token naming its image's class, or its own if
+    there is a label for each."""
     y, stream = model(x, layers)
-    target = torch.tensor(labels).repeat_interleave(x.shape[1])
+    target = torch.tensor(labels).reshape(len(x), -1).expand(x.shape[:2]).flatten()
     loss = functional.cross_entropy((y @ torch.tensor(head)).flatten(0, 1), target)
     grads = torch.autograd.grad(loss, [layer[2] for layer in layers])
     sizes = [float((s * s).mean()) for s in map(torch.detach, stream)]
@@ -172,13 +173,16 @@ PLACES = Trial(
 )
 
 
-def along(seed: int) -> dict[str, float]:
+def along(seed: int, *, own_labels: bool = False) -> dict[str, float]:
     """How the gradients of a net of 16 layers change from layer to layer: as a power of the index
     of the layer, and by a factor for each layer (both as slopes of logarithms)."""
     digits = data.digits(np.random.default_rng(0), "raw")
     found, index = {}, np.arange(1, 17)
+    layers, x, labels, head = setting(digits, 16, seed)
+    if own_labels:
+        labels = np.random.default_rng([seed, 1]).integers(10, size=tuple(x.shape[:2]))
     for name in ("post-norm", "pre-norm"):
-        grads, squares = measure(digits, MODELS[name], 16, seed)
+        grads, squares = ffn_gradients(MODELS[name], layers, x, labels, head)
         for what, values in ((name, grads), (f"{name}, times the stream", grads * squares**0.5)):
             found[f"{what}, power"] = float(np.polyfit(np.log(index), np.log(values), 1)[0])
             found[f"{what}, factor"] = float(np.polyfit(index, np.log(values), 1)[0])
@@ -189,3 +193,14 @@ def along(seed: int) -> dict[str, float]:
 # power -1/2 if nothing makes up for it; 1/4 is half way. What decays towards the input has a factor
 # whose logarithm is above 0.
 ALONG = Trial(along, seeds=range(6250, 6266), bounds={"xiong2020-7": 0.25, "xiong2020-8": 0.0})
+
+
+def along_with_own_labels(seed: int) -> dict[str, float]:
+    """The same, with a label of its own for every token, drawn at random."""
+    return along(seed, own_labels=True)
+
+
+# With one label for all tokens of an image their gradients point the same way, and uniform
+# attention lets them pass. In translation every token has a label of its own. The same measure and
+# bound as in ALONG.
+PER_TOKEN = Trial(along_with_own_labels, seeds=range(8600, 8632), bounds={"xiong2020-8": 0.0})
