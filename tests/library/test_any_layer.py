@@ -2,7 +2,9 @@
 
 import re
 import sys
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -233,7 +235,7 @@ class Row(NamedTuple):
     layer: tuple
     options: dict
     seen: frozenset | set = frozenset()  # witnesses that run, and gradients
-    lacking: dict = {}  # by name a part of the reason
+    lacking: Mapping = MappingProxyType({})  # by name a part of the reason
 
 
 LONG = 0.7978845608028654
