@@ -268,11 +268,13 @@ RIGHT = {
         SQUARES, ALONE | {"reference": lambda x: square_and_sum(x)[0]},
         {"forward", "autograd", "second order"}),
     "several outputs in torch": Row((lambda x: square_and_sum(x)[0],), ALONE),
+    "no small shapes": Row(NORM, THREE | {"small": ()}, lacking={"exact": "shapes given"}),
     "numbers above 0": Row(LOG, ALONE | {"positive": ("x",)}),
     "plain NumPy": Row(
         RMS, WEIGHTED | {"small": ((2, 2), (2,))},
         {"complex step", "central differences", "properties", "layouts"},
-        {"forward": "", "general size": "", "exact": "takes no symbols (TypeError",
+        {"forward": "no reference given", "general size": "derivation given",
+         "exact": "takes no symbols (TypeError",
          "autograd": "", "second order": "takes no torch tensors"}),
     "var, which is not analytic": Row(
         (own_layer.variance_norm, own_layer.variance_norm_backward), ALONE,
