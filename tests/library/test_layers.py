@@ -8,7 +8,6 @@ import sympy as sp
 import torch
 from cases import batch_norm_args, inference_args
 from numpy.testing import assert_allclose, assert_array_equal
-from torch.nn import functional
 
 from normlib import (
     batch_norm,
@@ -91,16 +90,12 @@ def test_running_statistics_move_by_momentum_towards_the_unbiased_variance():
 
 
 def test_a_momentum_of_one_over_t_is_torchs_none_and_the_plain_average():
-    rng, start = np.random.default_rng(4), np.array([7.0, 8.0, 9.0])
-    torchs, (mean, var), batches = (
-        torch.nn.BatchNorm1d(3, momentum=None).double(),
-        (start, start),
-        [],
-    )
-    for t in range(1, 6):
-        batches.append(rng.normal(2.0, 3.0, (6, 3)))
-        mean, var = update_running(mean, var, batches[-1], momentum=1 / t)
-        torchs(torch.tensor(batches[-1]))
+    batches = np.random.default_rng(4).normal(2.0, 3.0, (5, 6, 3))
+    torchs = torch.nn.BatchNorm1d(3, momentum=None).double()
+    mean = var = np.array([7.0, 8.0, 9.0])
+    for t, x in enumerate(batches, 1):
+        mean, var = update_running(mean, var, x, momentum=1 / t)
+        torchs(torch.tensor(x))
     assert_allclose(mean, np.mean(batches, axis=(0, 1)), rtol=0, atol=1e-13)
     assert_allclose(mean, torchs.running_mean.numpy(), rtol=0, atol=1e-13)
     assert_allclose(var, torchs.running_var.numpy(), rtol=0, atol=1e-13)
@@ -162,35 +157,3 @@ def test_two_values_a_channel_at_eps_zero_pass_no_gradient(shape):
     assert_allclose(np.abs(cache.standardized.xhat), 1, rtol=1e-13)
     size = (cache.standardized.rstd * np.abs(dy)).max() * np.abs(gamma).max()
     assert np.abs(batch_norm_backward(dy, cache)[0]).max() <= 1e-14 * size
-
-
-FAR = [(4096, 64), (100000, 8), (64, 16, 32, 32)]  # float32 with mean 1e4 and deviation 1
-
-
-@pytest.mark.parametrize("shape", FAR)
-def test_in_float32_far_from_zero_y_and_dx_beat_1e_3_and_torch(shape):
-    rng = np.random.default_rng(9)
-    args = [a.astype(np.float32) for a in batch_norm_args(shape, rng, offset=1e4)]
-    dy = rng.standard_normal(shape).astype(np.float32)
-    y, cache = batch_norm(*args)
-    dx = batch_norm_backward(dy, cache)[0]
-    exact, exact_cache = batch_norm(*(a.astype(float) for a in args))
-    exact_dx = batch_norm_backward(dy.astype(float), exact_cache)[0]
-    tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    torch_y = functional.batch_norm(tensors[0], None, None, *tensors[1:], training=True, eps=1e-5)
-    (torch_dx,) = torch.autograd.grad(torch_y, tensors[0], torch.tensor(dy))
-    for ours, theirs, truth in [(y, torch_y.detach(), exact), (dx, torch_dx, exact_dx)]:
-        error = np.abs(ours - truth).max()
-        assert error < 1e-3
-        assert error < np.abs(theirs.numpy() - truth).max()
-
-
-@pytest.mark.parametrize("shape", FAR)
-def test_in_float32_far_from_zero_the_running_statistics_keep_their_digits(shape):
-    rng = np.random.default_rng(9)
-    x = (1e4 + rng.standard_normal(shape)).astype(np.float32)
-    start = np.zeros(shape[1], np.float32), np.ones(shape[1], np.float32)
-    mean, var = update_running(*start, x, momentum=1.0)
-    axes = (0, *range(2, x.ndim))
-    assert_allclose(mean, x.mean(axis=axes, dtype=float), rtol=0, atol=1e-3)  # one ulp of 1e4
-    assert_allclose(var, x.var(axis=axes, ddof=1, dtype=float), rtol=1e-4)
