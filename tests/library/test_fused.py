@@ -180,8 +180,8 @@ def test_constant_slices_and_nan_do_what_they_do_in_the_readable_path(case, dtyp
             family.test_a_constant_slice_gives_exactly_beta_and_finite_gradients(case, value, dtype)
 
 
-# The witnesses. A kernel takes floats. What is complex or a symbol goes through the same source,
-# not compiled, and tensors through the readable layer, which torch differentiates.
+# The witnesses. A kernel takes floats. Complex numbers and symbols go through the same source, not
+# compiled; what torch differentiates is the reference.
 
 
 def uncompiled(shipped="", planted=""):
@@ -211,23 +211,13 @@ def through(around, function):
     return made
 
 
-def for_witnesses(case, around, floats):
-    """The pair that takes every kind of number; `floats` is the pair that takes floats."""
-    plain = through(around, case.forward), through(around, case.backward)
+def compiled(case):
+    return case.forward, case.backward
 
-    def forward(*args, **keywords):
-        if isinstance(args[0], torch.Tensor):
-            return readable(case).forward(*args, **keywords)
-        if all(a.dtype == np.float64 for a in args):
-            return floats[0](*args, **keywords)
-        return plain[0](*args, **keywords)
 
-    def backward(dy, cache):
-        both = dy.dtype == cache.x.dtype == np.float64
-        return (floats if both else plain)[1](dy, cache)
-
-    forward.__signature__ = inspect.signature(case.forward)
-    return forward, backward
+def as_python(case, *edit):
+    around = uncompiled(*edit)
+    return through(around, case.forward), through(around, case.backward)
 
 
 SEEN = {  # shapes for every layout of every layer
@@ -238,25 +228,25 @@ SEEN = {  # shapes for every layout of every layer
 }
 
 
-def problem(case, shape, around, floats, seed=3):
-    rng = np.random.default_rng(seed)
-    bound, args = case.drawn(case.arguments(shape), rng)
-    keywords = getattr(bound, "keywords", {})
-    forward, backward = for_witnesses(case, around, floats)
-    return partial(forward, **keywords), backward, args, keywords, rng
+def judge(case, shape, pair, **options):
+    rng = np.random.default_rng(3)
+    forward, args = case.drawn(case.arguments(shape), rng)
+    forward = partial(pair[0], **getattr(forward, "keywords", {}))
+    options = {"reference": case.reference, "small": ()} | options
+    return verify.check(forward, pair[1], args, rng=rng, raises=False, **options)
 
 
 @pytest.mark.parametrize(
     ("case", "shape"), [(case, shape) for case in CASES for shape in SEEN[case.name]]
 )
 def test_every_witness_confirms_the_kernels(case, shape):
-    compiled = case.forward, case.backward
-    forward, backward, args, keywords, rng = problem(case, shape, uncompiled(), compiled)
-    options = readable(case)(**keywords)
-    del options["plants"]
+    bound, _ = case.drawn(case.arguments(shape), np.random.default_rng(3))
+    options = readable(case)(**getattr(bound, "keywords", {}))
     options["small"] = options["small"]()[:1]
-    verdict = verify.backward(forward, backward, args, rng=rng, **options)
-    assert not verdict.not_run and {c.witness for c in verdict.checks} == set(verify.run.WITNESSES)
+    floats, numbers = (judge(case, shape, p, **options) for p in (compiled(case), as_python(case)))
+    assert not floats.red and not numbers.red
+    assert {"exact", "general size", "complex step"} <= set(numbers.ran)
+    assert set(floats.ran) >= {*verify.run.WITNESSES} - {"exact", "general size", "complex step"}
 
 
 LAYER, BATCH, IMAGES = ("layer_norm", 0), ("batch_norm", 0), ("batch_norm", 1)
@@ -293,11 +283,8 @@ PLANTS = {
 @pytest.mark.parametrize("plant", PLANTS)
 def test_a_planted_error_turns_a_witness_red(plant):
     shipped, planted, (name, which) = PLANTS[plant]
-    case, around = CASES[NAMES.index(name)], uncompiled(shipped, planted)
-    wrong = through(around, case.forward), through(around, case.backward)
-    forward, backward, args, _, rng = problem(case, SEEN[name][which], around, wrong)
-    with pytest.raises(verify.VerificationError):
-        verify.backward(forward, backward, args, rng=rng, reference=case.reference)
+    case = CASES[NAMES.index(name)]
+    assert judge(case, SEEN[name][which], as_python(case, shipped, planted)).red
 
 
 # What is refused.
