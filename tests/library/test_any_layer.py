@@ -31,7 +31,7 @@ from normlib.verify.small import smaller
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((6, 4))
-LABELS = np.array([0, 3, 1, 1, 2, 0])
+PLACES = {"args": (X, np.array([0, 3, 1, 1, 2, 0]))}  # rows of X
 RMS = own_layer.rms_norm, own_layer.rms_norm_backward
 NORM = layer_norm, layer_norm_backward
 BATCH = batch_norm, batch_norm_backward
@@ -133,22 +133,6 @@ def make_cubes(number):
     return lambda x, w: ((number * x @ w) ** 3, (x, w)), backward
 
 
-def cross_entropy(x, labels):
-    e = np.exp(x - x.max(axis=1, keepdims=True))
-    p, rows = e / e.sum(axis=1, keepdims=True), np.arange(len(x))
-    return -np.mean(np.log(p[rows, labels])), (p, rows, labels)
-
-
-def cross_entropy_backward(dy, cache):
-    p, rows, labels = cache
-    d = p.copy()
-    d[rows, labels] -= 1
-    return dy * d / len(d)
-
-
-RETURNS = {"bare": lambda d: d, "with None": lambda d: (d, None), "in a list": lambda d: [d, None]}
-
-
 def embed(weight, at):
     return weight[at], (at, weight.shape)
 
@@ -159,6 +143,19 @@ def embed_backward(dy, cache):
     for row, place in zip(dy, at, strict=True):
         dweight[place] = dweight[place] + row
     return dweight
+
+
+def mean_square(weight, at):
+    """A loss: a number, of data that have no gradient."""
+    return (weight[at] ** 2).sum() / len(at), (weight, at)
+
+
+def mean_square_backward(dy, cache):
+    weight, at = cache
+    return embed_backward(2 * dy * weight[at] / len(at), (at, weight.shape))
+
+
+RETURNS = {"bare": lambda d: d, "with None": lambda d: (d, None), "in a list": lambda d: [d, None]}
 
 
 def overwrite(dy, cache):
@@ -243,7 +240,7 @@ CUBES = {"shapes": ((6, 4), (4, 3))}
 LOG = lambda x: (np.log(x), x), lambda dy, x: dy / x
 SQUARES = square_and_sum, square_and_sum_backward
 SCALED = lambda x, alpha: (alpha * x, (x, alpha)), lambda dy, c: (c[1] * dy, (c[0] * dy).sum())
-SCALAR, PLACES = {"shapes": ((6, 4), ())}, {"args": (X, LABELS % 4)}
+SCALAR = {"shapes": ((6, 4), ())}
 IN_PLACE, GAIN = (with_eps_in_place, BATCH[1]), (with_gain, with_gain_backward)
 MODULE_SEEN = {"dx", "dweight", "dbias", "central differences", "second order", "layouts"}
 RIGHT = {
@@ -256,11 +253,11 @@ RIGHT = {
        for number in (1 / 3, 1e-12, 0.044715, 3**-0.5)},
     "a long number": Row(make_cubes(LONG), CUBES, lacking={"exact": "rounded numbers, such as"}),
     **{f"a loss, its gradient {how}": Row(
-        (cross_entropy, change(cross_entropy_backward, form)), {"args": (X, LABELS)})
+        (mean_square, change(mean_square_backward, form)), PLACES)
        for how, form in RETURNS.items()},
     "indices": Row((embed, embed_backward), PLACES, {"dweight"}, {"dat": ""}),
     "indices in front": Row(
-        (lambda at, weight: embed(weight, at), embed_backward), {"args": (LABELS % 4, X)}),
+        (lambda at, weight: embed(weight, at), embed_backward), {"args": PLACES["args"][::-1]}),
     "a number": Row(SCALED, SCALAR, {"layouts", "dalpha"}),
     "a number of float32": Row(SCALED, SCALAR | {"dtype": np.float32}, {"layouts", "dalpha"}),
     "a number in torch": Row((lambda x, alpha: torch.tanh(alpha * x),), SCALAR),
@@ -318,8 +315,8 @@ WRONG = {  # a layer, options, and what is red among others
     "a short number": (
         (lambda x: (x**3 / 3, x), lambda dy, x: 1.01 * dy * x**2), ALONE, {"exact"}),
     **{f"a loss, its gradient {how}": (
-        (cross_entropy, change(cross_entropy_backward, lambda d, form=form: form(2 * d))),
-        {"args": (X, LABELS)}, {"central differences"}) for how, form in RETURNS.items()},
+        (mean_square, change(mean_square_backward, lambda d, form=form: form(2 * d))),
+        PLACES, {"central differences"}) for how, form in RETURNS.items()},
     "indices that overwrite": ((embed, overwrite), PLACES, {"central differences"}),
     **{f"a mean for a sum in {dtype.__name__}": (
         (SCALED[0], change(SCALED[1], lambda d: (d[0], d[1] / 24))),
@@ -560,44 +557,34 @@ MODULE = "normbook.studies.own_layer"
 PAIR = f"{MODULE}:rms_norm", ":rms_norm_backward"
 
 
-def run_command(*words):
-    return command.main([*words, "--shapes", "6x4", "4"])
+COMMANDS = {  # words, the exit code, and what is printed, or in one line said of an error
+    "what ran, what did not, and why": (
+        PAIR, 0, r"(?s)not run:.*forward: no reference given.*autograd, second order: the forward "
+        r"takes no torch tensors.*no witness that ran disagrees$"),
+    "where a layer is wrong": (
+        (PAIR[0], ":weight_twice_backward"), 1,
+        r"dx is wrong.*\n.*24 of 24.*\n +first entry \[0, 0\]"),
+    "no such function": (
+        [f"{MODULE}:f"], 2,
+        r"^.*a function of .*among (?!.*'WITNESSES').*'rms_norm'.* got 'f'$"),
+    "no such argument": (
+        [f"{MODULE}:RMSNorm", "--positive", "var"], 2,
+        r"^.*positive must name .*'weight'.* got .*'var'.*$"),
+    "no such setting": (
+        [*PAIR, "--varied", "groups"], 2,
+        r"^.*varied must name settings .*'eps'.* got .*'groups'.*$"),
+    "a layer that fails": ([*PAIR, "--set", "eps=none"], 2, "Traceback"),
+}  # fmt: skip
 
 
-def test_the_command_says_what_ran_what_did_not_and_why(capsys):
-    assert run_command(*PAIR) == 0
-    text = capsys.readouterr().out
-    assert "no witness that ran disagrees" in text and "NOT RUN" not in text
-    lacking = text.partition("not run:")[2]
-    assert re.search(r"autograd, second order: the forward takes no torch tensors", lacking)
-    assert "forward: no reference given" in lacking
-
-
-def test_the_command_says_where_a_layer_is_wrong_and_fails(capsys):
-    assert run_command(PAIR[0], ":weight_twice_backward") == 1
-    said = capsys.readouterr().out
-    assert re.search(r"dx is wrong.*\n.*24 of 24.*\n +first entry \[0, 0\]", said)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([f"{MODULE}:f"],
-         "expected a function of .*among (?!.*'WITNESSES').*'rms_norm'.* got 'f'"),
-        ([f"{MODULE}:RMSNorm", "--positive", "var"],
-         "positive must name .*'weight'.* got .*'var'"),
-        ([*PAIR, "--varied", "groups"], "varied must name settings .*'eps'.* got .*'groups'"),
-    ],
-)  # fmt: skip
-def test_the_command_refuses_in_one_line_what_cannot_be_asked(words, message, capsys):
-    assert run_command(*words) == 2
+@pytest.mark.parametrize("case", COMMANDS)
+def test_the_command_says_what_was_found_or_what_cannot_be_asked(case, capsys):
+    words, code, message = COMMANDS[case]
+    assert command.main([*words, "--shapes", "6x4", "4"]) == code
     said = capsys.readouterr()
-    assert re.search(message, said.err) and len(said.err.splitlines()) == 1 and not said.out
-
-
-def test_the_command_shows_the_traceback_of_a_layer_that_fails(capsys):
-    assert run_command(*PAIR, "--set", "eps=none") == 2
-    assert "Traceback" in capsys.readouterr().err
+    assert re.search(message, (said.err if code == 2 else said.out).rstrip("\n"))
+    assert not (said.out if code == 2 else said.err)
+    assert "NOT RUN" not in said.out
 
 
 @pytest.mark.parametrize("words", [["--shapes", "8by3"], ["--shapes", "0x3"], ["--set", "eps"]])
