@@ -212,7 +212,9 @@ def normalized(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     xhat, rstd, error, relative = standardized(x, how)
     gamma, beta = affine(drawn, how)
     y = gamma * xhat + beta
-    bound = np.abs(gamma) * error + 2 * u * (np.abs(gamma * xhat) + np.abs(beta))
+    # to an xhat that is exactly 0, in a constant slice, beta is added without rounding
+    added = 2 * u * (np.abs(gamma * xhat) + np.abs(beta)) * (error > 0)
+    bound = np.abs(gamma) * error + added
     d = np.abs(gamma) * dy
     n = summed_by(how.labels, np.ones(x.shape))
     sums = partial(summed_by, how.labels)
