@@ -151,7 +151,7 @@ def test_weights_whose_sigma_cannot_divide_them_are_refused(w):
     assert normlib.spectral_norm(np.array([[-2.0]]), one, one)[0] == 1
 
 
-def through_squares(v, g):
+def divide_by_lengths(v, g):
     """The layers that divide by the root of a sum of squares, on rows like these."""
     w, cache = normlib.weight_norm(v, g)
     dv, dg = normlib.weight_norm_backward(np.ones_like(v), cache)
@@ -168,17 +168,18 @@ def test_lengths_that_the_docstrings_allow_lose_no_digits_and_others_are_refused
     rng = np.random.default_rng(16)
     v, g = rng.uniform(-1, 1, (3, 50)), rng.standard_normal(3).astype(dtype)
     v = (v / np.linalg.norm(v, axis=1, keepdims=True)).astype(dtype)  # rows of length one
-    through_power = lambda v, g: normlib.power_iteration(v, g, v[0] / v.max())  # noqa: E731
-    expected, u = through_squares(v, g), np.finfo(dtype).eps / 2
+    expected, u = divide_by_lengths(v, g), np.finfo(dtype).eps / 2
     for scale in (small, large):
-        for ours, theirs in zip(through_squares(v * dtype(scale), g), expected, strict=True):
+        for ours, theirs in zip(divide_by_lengths(v * dtype(scale), g), expected, strict=True):
             # the sums of 50 products, of both; at lengths of 1e-20 and 1e-155 it would be seen
             assert_allclose(ours, theirs, rtol=0, atol=200 * u * np.abs(theirs).max())
     for scale in (small * small, large * 100):
+        far = v * dtype(scale)
         with np.errstate(over="ignore"):
-            for layer in (normlib.weight_norm, through_power):
-                with pytest.raises(ValueError, match="squares"):
-                    layer(v * dtype(scale), g)
+            with pytest.raises(ValueError, match="squares"):
+                normlib.weight_norm(far, g)
+            with pytest.raises(ValueError, match="squares"):
+                normlib.power_iteration(far, g, far[0] / far.max())
 
 
 def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():
@@ -190,15 +191,6 @@ def test_power_iteration_finds_the_largest_singular_value_in_torchs_order():
     u9, v9 = normlib.power_iteration(w, u, v, iterations=40)
     assert_allclose(u9 @ w @ v9, 3.0, rtol=1e-15)
     assert_array_equal(v, [0.6, 0.8])
-
-
-def test_the_errors_of_a_mean_have_no_effect_on_rms_norm_and_are_named():
-    case, rng = evidence.rms_norm, np.random.default_rng(8)
-    forward, args = case.drawn(case.examples[0], rng)
-    known = {"reference": case.reference, "plants": case.plants}
-    table = verify.falsify(forward, case.backward, args, rng=rng, **known)
-    assert len(table.without_effect) == 3
-    assert all("dx" in n or "mean" in n for n in table.without_effect)
 
 
 def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():

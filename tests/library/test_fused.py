@@ -215,10 +215,6 @@ def through(around, function):
     return made
 
 
-def compiled(case):
-    return case.forward, case.backward
-
-
 def as_python(case, *edit):
     around = uncompiled(*edit)
     return through(around, case.forward), through(around, case.backward)
@@ -247,7 +243,8 @@ def test_every_witness_confirms_the_kernels(case, shape):
     bound, _ = case.drawn(case.arguments(shape), np.random.default_rng(3))
     options = readable(case)(**getattr(bound, "keywords", {}))
     options["small"] = options["small"]()[:1]
-    floats, numbers = (judge(case, shape, p, **options) for p in (compiled(case), as_python(case)))
+    pairs = (case.forward, case.backward), as_python(case)
+    floats, numbers = (judge(case, shape, pair, **options) for pair in pairs)
     assert not floats.red and not numbers.red
     assert {"exact", "general size", "complex step"} <= set(numbers.ran)
     assert set(floats.ran) >= {*verify.run.WITNESSES} - {"exact", "general size", "complex step"}
@@ -294,15 +291,29 @@ def test_a_planted_error_turns_a_witness_red(plant):
 # What is refused.
 
 
+OTHER_NUMBERS = {  # of which the readable layer takes some
+    "complex128": lambda a: a + 0j,
+    "float16": lambda a: a.astype(np.float16),
+    "object": lambda a: a.astype(object),
+    "Tensor": torch.tensor,
+}
+
+
 @pytest.mark.parametrize("function", fused.__all__)
-def test_bad_input_is_refused_as_in_the_readable_path(function):
+def test_bad_input_is_refused_as_in_the_readable_path_and_other_numbers_are_sent_there(function):
     good = dict(bad.GOOD[function])
     if "cache" in good:
         case = CASES[NAMES.index(function.removesuffix("_backward"))]
         forward, args = case.drawn(case.arguments((5, 4)), np.random.default_rng(0))
         good["cache"] = forward(*args)[1]
+    first = next(iter(good))
+    other = [
+        (first, into(good[first]), f"float32 or float64 for normlib.fused, but got {got}; convert")
+        for got, into in OTHER_NUMBERS.items()
+    ]
     own = [row for name, *row in bad.OWN if name == function]
-    bad.check_refusals(getattr(fused, function), good, [*bad.wrong_values(function), *own])
+    rows = [*bad.wrong_values(function), *own, *other]
+    bad.check_refusals(getattr(fused, function), good, rows)
 
 
 @each_case
@@ -314,22 +325,6 @@ def test_a_cache_of_the_other_path_is_told_from_its_own(case):
         name = f"{type(cache).__module__}.{type(cache).__name__}"
         with pytest.raises(ValueError, match=f"but got a {name}; take both passes from one"):
             path(dy, cache)
-
-
-@pytest.mark.parametrize(
-    ("into", "got"),
-    [
-        (lambda a: a + 0j, "complex128"),
-        (lambda a: a.astype(np.float16), "float16"),
-        (lambda a: a.astype(object), "object"),
-        (torch.tensor, "Tensor"),
-    ],
-)
-@each_case
-def test_other_numbers_are_sent_to_the_readable_layer(case, into, got):
-    forward, args = case.drawn(case.examples[0], np.random.default_rng(0))
-    with pytest.raises(ValueError, match=f"float32 or float64.* but got .*{got}; .*normlib's"):
-        forward(*map(into, args))
 
 
 def test_without_numba_one_line_says_what_to_install():

@@ -118,10 +118,7 @@ def test_the_right_backward_passes_on_awkward_data(case):
 # Each witness, alone and through the verdict, on an error that is aimed at it.
 
 
-def without_variance_term(dy, cache):
-    (xhat, rstd, axes, _), gamma = cache
-    d = gamma.reshape(rstd.shape) * dy
-    return rstd * (d - d.mean(axes, keepdims=True)), (dy * xhat).sum(axes), dy.sum(axes)
+WITHOUT_VARIANCE = evidence.batch_norm.twins()["dx without the variance term"][1:3]
 
 
 def right_at_one_point_only(dy, cache):
@@ -136,30 +133,30 @@ def larger_for_floats(x, gamma, beta, *, eps=1e-5):
     return (y * 1.001 if y.dtype == float else y), cache
 
 
-def detached(x, gamma, beta, *, eps=1e-5):
+def detach_half(x, gamma, beta, *, eps=1e-5):
     """torch loses half of the way from gamma to y."""
     if isinstance(x, torch.Tensor):
         gamma = gamma / 2 + gamma.detach() / 2
     return batch_norm(x, gamma, beta, eps=eps)
 
 
-def rounded_upstream(dy, cache):
+def round_upstream(dy, cache):
     return batch_norm_backward(np.round(dy.real, 3) + 0 * dy, cache)
 
 
-def wrong_eps(x, gamma, beta, *, eps=1e-5):
+def double_eps(x, gamma, beta, *, eps=1e-5):
     return batch_norm(x, gamma, beta, eps=2 * eps)
 
 
 AIMED = {
-    "forward": (wrong_eps, batch_norm_backward),
-    "general size": (batch_norm, without_variance_term),
-    "exact": (batch_norm, without_variance_term),
+    "forward": (double_eps, batch_norm_backward),
+    "general size": WITHOUT_VARIANCE,
+    "exact": WITHOUT_VARIANCE,
     "complex step": (batch_norm, spoil(lambda dx, dgamma, dbeta: (dx, dgamma, 1.0001 * dbeta))),
     "central differences": (larger_for_floats, batch_norm_backward),
-    "autograd": (detached, batch_norm_backward),
+    "autograd": (detach_half, batch_norm_backward),
     "second order": (batch_norm, right_at_one_point_only),
-    "properties": (batch_norm, rounded_upstream),
+    "properties": (batch_norm, round_upstream),
 }
 
 
@@ -240,11 +237,11 @@ def test_a_part_along_a_flat_direction_is_seen_in_a_tiny_gradient_too():
 ONE = tuple(a[:1] if a.ndim == 2 else a for a in ARGS)  # a batch of one: y is beta
 
 
-def biased(x, bias, beta):
+def add_bias(x, bias, beta):
     return batch_norm(x + bias, 1 + 0 * beta, beta)
 
 
-def biased_backward(dy, cache):
+def add_bias_backward(dy, cache):
     dx, _, dbeta = batch_norm_backward(dy, cache)
     return dx, dx.sum(0), dbeta
 
@@ -257,7 +254,7 @@ def test_a_batch_of_one_is_refused_unless_zero_is_claimed():
 
 
 def test_a_bias_before_batch_norm_has_no_gradient_and_that_must_be_said():
-    pair = biased, biased_backward  # gamma serves as the bias
+    pair = add_bias, add_bias_backward  # gamma serves as the bias
     assert red(*pair) == {"dbias"}
     assert "both 0" in repr(verify.backward(*pair, ARGS, zero=("bias",), **seeded()))
 
