@@ -67,7 +67,7 @@ def test_ten_times_the_worst_honest_error_stays_below_the_bound_and_no_honest_ru
 
 
 @pytest.fixture(scope="module")
-def caught() -> dict[str, list[tuple[str, float]]]:
+def catches() -> dict[str, list[tuple[str, float]]]:
     """For each numeric witness, the planted errors that it catches, and how large it finds them."""
     found = {name: [] for name in NUMERIC}
     for error in evidence.batch_norm.twins().values():
@@ -79,16 +79,16 @@ def caught() -> dict[str, list[tuple[str, float]]]:
 
 
 @pytest.mark.parametrize("witness", NUMERIC)
-def test_the_smallest_planted_error_that_is_caught_is_ten_times_the_bound_or_more(caught, witness):
-    assert caught[witness]
-    name, smallest = min(caught[witness], key=lambda pair: pair[1])
+def test_the_smallest_planted_error_that_is_caught_is_ten_times_the_bound_or_more(catches, witness):
+    assert catches[witness]
+    name, smallest = min(catches[witness], key=lambda pair: pair[1])
     assert smallest >= 10 * NUMERIC[witness], name
 
 
 # float32, and kernels that take real numbers only.
 
 
-def in_bounds(said):
+def measure_in_bounds(said):
     """Every comparison: its witness, its error in units of the bound that applies, and itself."""
     return [(name, c.error / c.bound, c) for name in said for c in said[name] if c.bound]
 
@@ -99,7 +99,7 @@ def test_ten_times_the_worst_honest_error_stays_below_the_bounds_of_this_kind(ki
     grid = itertools.product(SHAPES[1:3], OFFSETS, SCALES)
     checks = []
     for seed, (shape, far, scale) in enumerate(grid):
-        said = in_bounds(ask(PAIR, shape, seed, far * scale, scale, kind=kind))
+        said = measure_in_bounds(ask(PAIR, shape, seed, far * scale, scale, kind=kind))
         assert far > 3 or max(size for _, size, _ in said) < 0.1
         checks += [check for *_, check in said]
     assert [c for c in checks if c.failure] == []
@@ -110,7 +110,7 @@ def test_ten_times_the_worst_honest_error_stays_below_the_bounds_of_this_kind(ki
 def test_what_is_caught_of_this_kind_is_ten_times_the_bound_or_more(kind):
     smallest = []
     for error in evidence.batch_norm.twins().values():
-        said = in_bounds(ask(error[1:3], (5, 3), 0, kind=kind))
+        said = measure_in_bounds(ask(error[1:3], (5, 3), 0, kind=kind))
         worst = [max((size for m, size, _ in said if m == n), default=0.0) for n in NUMERIC]
         seen = [size for size in worst if size > 1]
         # eps = 1e-5 in the wrong place moves y by less than the rounding of float32

@@ -14,13 +14,13 @@ from normlib.verify.problem import central_columns, slopes
 ARGS = batch_norm_args((6, 3), np.random.default_rng(0))
 
 
-def problem(forward, backward, args=ARGS) -> verify.Problem:
+def make_problem(forward, backward, args=ARGS) -> verify.Problem:
     return verify.Problem(forward, backward, args, np.random.default_rng(1))
 
 
-def red(forward, backward=batch_norm_backward, args=ARGS) -> set[str]:
+def list_red(forward, backward=batch_norm_backward, args=ARGS) -> set[str]:
     """The arguments of which the central differences say that they are wrong."""
-    checks = numeric.central_differences(problem(forward, backward, args))
+    checks = numeric.central_differences(make_problem(forward, backward, args))
     return {check.argument for check in checks if check.failure}
 
 
@@ -31,7 +31,7 @@ def test_the_calls_are_as_many_as_the_values_of_a_slice_not_of_the_array():
         calls.append({a.dtype for a in (x, gamma, beta)} == {np.dtype(float)})
         return batch_norm(x, gamma, beta)
 
-    assert red(count) == set()
+    assert list_red(count) == set()
     # a channel has 6 values; gammas move together, and so do betas; two more for y and its cache,
     # and for the slope that the complex step is compared with two at each of five steps
     assert sum(calls) == 2 * (6 + 1 + 1) + 2 + 2 * 5
@@ -54,7 +54,7 @@ ALONE = {"partial_rms_norm", "spectral_norm"}
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_moved_together_the_entries_have_the_gradient_that_each_has_alone(case, monkeypatch):
     forward, args = case.drawn(case.examples[0], np.random.default_rng(2))
-    asked, found = problem(forward, case.backward, args), []
+    asked, found = make_problem(forward, case.backward, args), []
     monkeypatch.setattr(numeric, "gradient_checks", lambda *given, **_: found.extend(given[3]))
     numeric.central_differences(asked)
     for index, (gradient, scale) in enumerate(zip(found, asked.scales, strict=True)):
@@ -87,7 +87,7 @@ SOURCES = {
 def test_a_way_from_one_channel_to_another_is_red_although_no_complex_step_took_it(
     target, argument
 ):
-    assert argument in red(partial(leak_between, target=target, source=SOURCES[argument]))
+    assert argument in list_red(partial(leak_between, target=target, source=SOURCES[argument]))
 
 
 COLUMNS = np.array([1.0, 2.0, 0.0])
@@ -104,7 +104,7 @@ def mask(x, *, leak):
 # At 5e-7 the complex step is still taken, at 1 it is refused: then every entry moves alone.
 @pytest.mark.parametrize(("leak", "wrong"), [(0, set()), (5e-7, {"dx"}), (1, {"dx"})])
 def test_an_output_that_nothing_seemed_to_reach_must_not_move(leak, wrong):
-    assert red(partial(mask, leak=leak), lambda dy, cache: dy * COLUMNS, ARGS[:1]) == wrong
+    assert list_red(partial(mask, leak=leak), lambda dy, cache: dy * COLUMNS, ARGS[:1]) == wrong
 
 
 # Kinks.

@@ -33,7 +33,7 @@ EXAMPLES = [
 each_case = pytest.mark.parametrize("case", CASES, ids=family.name_of)
 
 
-def readable(case, forward=None):
+def find_readable(case, forward=None):
     """The case of the readable layer, or its forward with the keywords of another."""
     own = getattr(evidence, case.name)
     return partial(own.forward, **getattr(forward, "keywords", {})) if forward else own
@@ -58,7 +58,7 @@ def check_same_bits(results, others):
 
 def measure_terms(case, forward, args, dy):
     """The size of the terms of y and of each gradient: absolute values in place of all terms."""
-    _, (standardized, *_) = readable(case, forward)(*args)
+    _, (standardized, *_) = find_readable(case, forward)(*args)
     gamma, beta = args[1], (args[2] if len(args) > 2 else 0 * args[1])
     largest = np.abs(standardized.xhat).max()
     d = np.abs(gamma).max() * np.abs(dy).max()
@@ -72,7 +72,7 @@ def measure_errors(case, forward, args, dy):
     """The largest errors, in units of u and the terms, against the readable path in more digits."""
     exact = {np.float32: np.float64, np.float64: np.longdouble}[args[0].dtype.type]
     true_args, true_dy = [a.astype(exact) for a in args], dy.astype(exact)
-    truth = compute(readable(case), readable(case, forward), true_args, true_dy)
+    truth = compute(find_readable(case), find_readable(case, forward), true_args, true_dy)
     ours = compute(case, forward, args, dy)
     scales = measure_terms(case, forward, true_args, true_dy)
     u = np.finfo(args[0].dtype).eps / 2
@@ -180,7 +180,7 @@ def test_constant_slices_and_nan_do_what_they_do_in_the_readable_path(case, dtyp
         args = [np.full_like(x, value), *parameters]
         y, *gradients = compute(case, forward, args, dy)
         if case.name != "rms_norm":  # beta
-            np.testing.assert_array_equal(y, readable(case, forward)(*args)[0])
+            np.testing.assert_array_equal(y, find_readable(case, forward)(*args)[0])
         assert all(np.isfinite(g).all() for g in gradients)
 
 
@@ -188,7 +188,7 @@ def test_constant_slices_and_nan_do_what_they_do_in_the_readable_path(case, dtyp
 # compiled; what torch differentiates is the reference.
 
 
-def uncompiled(shipped="", planted=""):
+def load_uncompiled(shipped="", planted=""):
     """The kernels and what stands around them as plain Python, with an edit in it."""
     texts = [inspect.getsource(module) for module in (kernels, core)]
     if shipped:
@@ -207,7 +207,7 @@ def uncompiled(shipped="", planted=""):
     return around
 
 
-def through(around, function):
+def rebuild_over(around, function):
     """A public function of normlib.fused over other kernels."""
     scope = vars(fused) | {n: v for n, v in vars(around).items() if n in vars(fused)}
     made = type(function)(function.__code__, scope, function.__name__)
@@ -216,8 +216,8 @@ def through(around, function):
 
 
 def as_python(case, *edit):
-    around = uncompiled(*edit)
-    return through(around, case.forward), through(around, case.backward)
+    around = load_uncompiled(*edit)
+    return rebuild_over(around, case.forward), rebuild_over(around, case.backward)
 
 
 SEEN = {  # shapes for every layout of every layer
@@ -241,7 +241,7 @@ def judge(case, shape, pair, **options):
 )
 def test_every_witness_confirms_the_kernels(case, shape):
     bound, _ = case.drawn(case.arguments(shape), np.random.default_rng(3))
-    options = readable(case)(**getattr(bound, "keywords", {}))
+    options = find_readable(case)(**getattr(bound, "keywords", {}))
     options["small"] = options["small"]()[:1]
     pairs = (case.forward, case.backward), as_python(case)
     floats, numbers = (judge(case, shape, pair, **options) for pair in pairs)
@@ -319,8 +319,8 @@ def test_bad_input_is_refused_as_in_the_readable_path_and_other_numbers_are_sent
 @each_case
 def test_a_cache_of_the_other_path_is_told_from_its_own(case):
     forward, args, dy = draw(case, case.examples[0], np.float64, 0.0)
-    plain = readable(case, forward)
-    for path, other in ((case.backward, plain), (readable(case).backward, forward)):
+    plain = find_readable(case, forward)
+    for path, other in ((case.backward, plain), (find_readable(case).backward, forward)):
         cache = other(*args)[1]
         name = f"{type(cache).__module__}.{type(cache).__name__}"
         with pytest.raises(ValueError, match=f"but got a {name}; take both passes from one"):

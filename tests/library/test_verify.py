@@ -30,7 +30,7 @@ EVIDENCE = evidence.batch_norm()
 FAST = {name: EVIDENCE[name] for name in ("reference", "flat", "varied")}
 
 
-def seeded(seed: int = 1) -> dict:
+def make_rng(seed: int = 1) -> dict:
     return {"rng": np.random.default_rng(seed)}
 
 
@@ -53,11 +53,11 @@ def spoil_entry(index, entry, value):
 def fail(forward=batch_norm, backward=batch_norm_backward, args=ARGS, **options):
     """The error that `verify.backward` raises."""
     with pytest.raises(verify.VerificationError) as raised:
-        verify.backward(forward, backward, args, **seeded() | options)
+        verify.backward(forward, backward, args, **make_rng() | options)
     return raised.value
 
 
-def red(*args, **options) -> set[str]:
+def list_red(*args, **options) -> set[str]:
     """The gradients that are wrong."""
     return {check.argument for check in fail(*args, **options).verdict.red}
 
@@ -71,7 +71,7 @@ def test_standardize_with_bound_keywords_passes_and_returns_a_bare_gradient(axes
     x = np.random.default_rng(4).standard_normal((4, 5, 3)[: max(axes) + 2])
     forward = partial(standardize, axes=axes, eps=1e-3, center=center)
     shapes = (((3, 2),) if max(axes) < 2 else ((2, 1, 2),),)
-    verdict = verify.backward(forward, standardize_backward, (x,), shapes=shapes, **seeded())
+    verdict = verify.backward(forward, standardize_backward, (x,), shapes=shapes, **make_rng())
     assert {check.argument for check in verdict.checks} == {"dx"}
 
 
@@ -84,7 +84,7 @@ def test_the_evidence_serves_the_eps_and_the_axes_in_use(case, eps):
         known = {
             n: evidence.of(forward)[n] for n in ("reference", "flat", "reference_twice", "varied")
         }
-        verify.backward(forward, case.backward, args, **known, **seeded())
+        verify.backward(forward, case.backward, args, **known, **make_rng())
 
 
 def test_evidence_refuses_a_keyword_that_the_layer_does_not_take():
@@ -112,7 +112,7 @@ HONEST = {
 
 @pytest.mark.parametrize("case", HONEST)
 def test_the_right_backward_passes_on_awkward_data(case):
-    verify.backward(batch_norm, batch_norm_backward, HONEST[case], **FAST, **seeded())
+    verify.backward(batch_norm, batch_norm_backward, HONEST[case], **FAST, **make_rng())
 
 
 # Each witness, alone and through the verdict, on an error that is aimed at it.
@@ -163,7 +163,7 @@ AIMED = {
 @pytest.mark.parametrize("witness", WITNESSES)
 def test_each_witness_called_alone_goes_red_on_an_error_aimed_at_it(witness):
     known = {name: value for name, value in EVIDENCE.items() if name != "plants"}
-    problem = verify.Problem(*AIMED[witness], ARGS, **seeded(), **known)
+    problem = verify.Problem(*AIMED[witness], ARGS, **make_rng(), **known)
     assert [c for c in ALL[witness](problem) if c.failure]
 
 
@@ -247,28 +247,28 @@ def add_bias_backward(dy, cache):
 
 
 def test_a_batch_of_one_is_refused_unless_zero_is_claimed():
-    assert red(args=ONE) == {"dx", "dgamma"}
+    assert list_red(args=ONE) == {"dx", "dgamma"}
     said = str(fail(args=ONE))
     assert "zero=('x',)" in said and "zero=('gamma',)" in said
-    verify.backward(batch_norm, batch_norm_backward, ONE, zero=("x", "gamma"), **seeded())
+    verify.backward(batch_norm, batch_norm_backward, ONE, zero=("x", "gamma"), **make_rng())
 
 
 def test_a_bias_before_batch_norm_has_no_gradient_and_that_must_be_said():
     pair = add_bias, add_bias_backward  # gamma serves as the bias
-    assert red(*pair) == {"dbias"}
-    assert "both 0" in repr(verify.backward(*pair, ARGS, zero=("bias",), **seeded()))
+    assert list_red(*pair) == {"dbias"}
+    assert "both 0" in repr(verify.backward(*pair, ARGS, zero=("bias",), **make_rng()))
 
 
 @pytest.mark.parametrize("name", ["x", "gamma", "beta"])
 def test_a_gradient_that_is_not_zero_must_not_be_claimed_to_be(name):
-    assert red(zero=(name,), **FAST) == {f"d{name}"}
+    assert list_red(zero=(name,), **FAST) == {f"d{name}"}
     lines = str(fail(zero=(name,), **FAST)).splitlines()
     assert all("claimed to be zero" in line for line in lines)
 
 
 def test_a_claim_of_zero_does_not_pass_a_wrong_gradient():
     backward = spoil(lambda dx, dgamma, dbeta: (dx + 1e-9, dgamma, dbeta))
-    assert red(backward=backward, args=ONE, zero=("x", "gamma"))
+    assert list_red(backward=backward, args=ONE, zero=("x", "gamma"))
 
 
 # The verdict.
@@ -276,7 +276,7 @@ def test_a_claim_of_zero_does_not_pass_a_wrong_gradient():
 
 def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error():
     verdicts = (
-        verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded(seed))
+        verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **make_rng(seed))
         for seed in range(1, 6)
     )
     (text,) = set(map(repr, verdicts))
@@ -285,7 +285,7 @@ def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error()
 
 
 def test_the_html_says_what_the_text_says():
-    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **seeded())
+    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **make_rng())
     assert "NOT RUN" in repr(verdict)
     cells = re.findall(r"<td>(.*?)</td>", verdict._repr_html_())
     assert html.unescape("".join(cells)).replace(" ", "") == re.sub(r"\s", "", repr(verdict))
