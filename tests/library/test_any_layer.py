@@ -51,6 +51,10 @@ def catch(*layer, **options) -> bool:
     return "central differences" in judge(*layer, **options).caught_by
 
 
+def in_groups(groups):
+    return partial(group_norm, groups=groups), group_norm_backward
+
+
 def change(backward, what):
     """The same backward, its gradients changed."""
     return lambda dy, cache: what(backward(dy, cache))
@@ -79,30 +83,26 @@ def test_settings_are_given_once_and_reach_the_evidence():
     assert len(table.errors) == 16 and table.caught.any(axis=1).all()
 
 
-@pytest.mark.parametrize(
-    ("forward", "backward", "shapes", "small"),
-    [
-        (*NORM, THREE["shapes"], ((3, 3), (3,), (3,))),
-        (*NORM, ((4, 5, 6), (5, 6), (5, 6)), ((3, 3, 1), (3, 1), (3, 1))),
-        (*BATCH, ((8, 6, 5, 5), (6,), (6,)), ((3, 3, 1, 1), (3,), (3,))),
-        # four channels, for each of two groups of one value would have no gradient
-        (partial(group_norm, groups=2), group_norm_backward, ((4, 8), *[(8,)] * 2),
-         ((3, 4), (4,), (4,))),
-        (partial(group_norm, groups=3), group_norm_backward, ((4, 6), *[(6,)] * 2),
-         ((2, 6), (6,), (6,))),
-        (partial(group_norm, groups=32), group_norm_backward, ((4, 64), *[(64,)] * 2), None),
-    ],
-)  # fmt: skip
-def test_small_shapes_are_cut_from_the_large_ones_where_the_layer_still_runs(
-    forward, backward, shapes, small
-):
+# A layer, its shapes, and the small ones.
+SMALL = [
+    (NORM, THREE["shapes"], ((3, 3), (3,), (3,))),
+    (NORM, ((4, 5, 6), (5, 6), (5, 6)), ((3, 3, 1), (3, 1), (3, 1))),
+    (BATCH, ((8, 6, 5, 5), (6,), (6,)), ((3, 3, 1, 1), (3,), (3,))),
+    # four channels, for each of two groups of one value would have no gradient
+    (in_groups(2), ((4, 8), (8,), (8,)), ((3, 4), (4,), (4,))),
+    (in_groups(3), ((4, 6), (6,), (6,)), ((2, 6), (6,), (6,))),
+    (in_groups(32), ((4, 64), (64,), (64,)), None),
+]
+
+
+@pytest.mark.parametrize(("layer", "shapes", "small"), SMALL)
+def test_small_shapes_are_cut_from_the_large_ones_where_the_layer_still_runs(layer, shapes, small):
     rng = np.random.default_rng(5)
     args = tuple(map(rng.standard_normal, shapes))
-    assert smaller(Problem(forward, backward, args, rng)) == ((small,) if small else ())
-    verdict = judge(forward, backward, args)
+    assert smaller(Problem(*layer, args, rng)) == ((small,) if small else ())
+    verdict = judge(*layer, args)
     assert not verdict.red and ("exact" in verdict.ran) is (small is not None)
-    if not small:
-        assert "no small shapes found" in dict(verdict.not_run)["exact"]
+    assert small or "no small shapes found" in dict(verdict.not_run)["exact"]
 
 
 # Layers of every kind, which the tables below judge.
@@ -176,10 +176,6 @@ def unbiased_on_tensors(x, gamma, beta):
     return batch_norm(x, gamma, beta)
 
 
-def with_eps_in_place(x, gamma, beta, eps=0.3):
-    return batch_norm(x, gamma, beta, eps=eps)
-
-
 def with_gain(x, gamma, beta, *, eps=1e-5, gain=2.0):
     """A gain is a number above 0, as eps is: 0 in its place would make the layer another one."""
     y, cache = batch_norm(x, gamma * gain, beta, eps=eps)
@@ -241,7 +237,8 @@ LOG = lambda x: (np.log(x), x), lambda dy, x: dy / x
 SQUARES = square_and_sum, square_and_sum_backward
 SCALED = lambda x, alpha: (alpha * x, (x, alpha)), lambda dy, c: (c[1] * dy, (c[0] * dy).sum())
 SCALAR = {"shapes": ((6, 4), ())}
-IN_PLACE, GAIN = (with_eps_in_place, BATCH[1]), (with_gain, with_gain_backward)
+IN_PLACE = lambda x, gamma, beta, eps=0.3: batch_norm(x, gamma, beta, eps=eps), BATCH[1]
+GAIN = with_gain, with_gain_backward
 MODULE_SEEN = {"dx", "dweight", "dbias", "central differences", "second order", "layouts"}
 RIGHT = {
     "many parts": Row(
@@ -286,7 +283,7 @@ RIGHT = {
         lacking={"autograd": "on torch tensors the forward gives another y"}),
     "a setting that the reference gets": Row(IN_PLACE, THREE | REFERENCE, {"forward"}),
     "a setting that is bound": Row(
-        (partial(with_eps_in_place, eps=0.1), BATCH[1]), THREE | REFERENCE, {"forward"}),
+        (partial(IN_PLACE[0], eps=0.1), BATCH[1]), THREE | REFERENCE, {"forward"}),
     "a setting that is not varied": Row(
         GAIN, THREE | FLAT | {"small": ((2, 1), (1,), (1,)), "varied": ("eps",)}, {"exact"}),
     "a function of torch": Row(

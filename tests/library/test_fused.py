@@ -258,12 +258,10 @@ PLANTS = {
     "variance term with a plus": ("(d - mean_d) - c", "(d - mean_d) + c", BATCH),
     "variance divided by n - 1": ("q / n - d * d", "q / (n - 1) - d * d", GROUP),
     "eps outside the root": (
-        "(q / n - d * d + eps) ** 0.5", "((q / n - d * d) ** 0.5 + eps)", IMAGES,
-    ),
+        "(q / n - d * d + eps) ** 0.5", "((q / n - d * d) ** 0.5 + eps)", IMAGES),
     "what rounding left, forgotten in columns": ("((shift - hi) + s)", "(shift + s)", BATCH),
     "every group with the gamma of the first": (
-        "at = at + n if at + n < gamma.size else 0", "at = 0", GROUP_ROWS,
-    ),
+        "at = at + n if at + n < gamma.size else 0", "at = 0", GROUP_ROWS),
     "gamma forgotten in the sums": ("d = gamma[i] * dy[i]", "d = dy[i]", LAYER),
     "gamma forgotten in dx": ("g[i] * up[i], (row", "up[i], (row", LAYER),
     "dgamma without rstd, in rows": ("(((row[i] - hi) - lo) * k)", "((row[i] - hi) - lo)", LAYER),
@@ -271,13 +269,11 @@ PLANTS = {
     "gamma forgotten in a piece's sum": ("s += g * a", "s += a", GROUP),
     "the next channel's gamma": ("g = gamma[(i *", "g = gamma[(1 + i *", GROUP),
     "dgamma and dbeta swapped": (
-        "dbeta, dgamma = sums.sum(axis=0)", "dgamma, dbeta = sums.sum(axis=0)", LAYER,
-    ),
+        "dbeta, dgamma = sums.sum(axis=0)", "dgamma, dbeta = sums.sum(axis=0)", LAYER),
     "dbeta averaged over the samples": ("sums.sum(axis=2)", "sums.mean(axis=2)", IMAGES),
     "columns: one rstd too few": ("rstd * (rstd * p) / len(x)", "rstd * p / len(x)", BATCH),
     "columns: eps outside the root": (
-        "(q - s * s + eps) ** -0.5", "((q - s * s) ** 0.5 + eps) ** -1", BATCH,
-    ),
+        "(q - s * s + eps) ** -0.5", "((q - s * s) ** 0.5 + eps) ** -1", BATCH),
 }  # fmt: skip
 
 
