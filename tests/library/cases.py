@@ -1,4 +1,6 @@
-"""Data that several test files share."""
+"""Data that several test files share, and a layer as a compiled kernel has it."""
+
+from functools import wraps
 
 import numpy as np
 
@@ -15,3 +17,15 @@ def inference_args(shape: tuple[int, ...], rng: np.random.Generator):
     """x, mean, var, gamma, beta for batch norm at inference."""
     x, gamma, beta = batch_norm_args(shape, rng)
     return x, rng.standard_normal(shape[1]), rng.uniform(0.5, 2, shape[1]), gamma, beta
+
+
+def take_floats_alone(forward):
+    """The same layer as a compiled kernel: it refuses every other kind of number."""
+
+    @wraps(forward)
+    def kernel(*args, **keywords):
+        if not all(isinstance(a, np.ndarray) and a.dtype.kind == "f" for a in args):
+            raise TypeError("expected an array of floats")
+        return forward(*args, **keywords)
+
+    return kernel

@@ -9,70 +9,65 @@ from cases import batch_norm_args
 from normlib import batch_norm, batch_norm_backward, verify
 from normlib.evidence import CASES
 from normlib.verify import numeric
-from normlib.verify.problem import slopes
+from normlib.verify.problem import central_columns, slopes
 
 ARGS = batch_norm_args((6, 3), np.random.default_rng(0))
 
 
-def problem(forward, backward, args=ARGS) -> verify.Problem:
+def make_problem(forward, backward, args=ARGS) -> verify.Problem:
     return verify.Problem(forward, backward, args, np.random.default_rng(1))
 
 
-def red(forward, backward=batch_norm_backward, args=ARGS) -> set[str]:
+def list_red(forward, backward=batch_norm_backward, args=ARGS) -> set[str]:
     """The arguments of which the central differences say that they are wrong."""
-    checks = numeric.central_differences(problem(forward, backward, args))
+    checks = numeric.central_differences(make_problem(forward, backward, args))
     return {check.argument for check in checks if check.failure}
 
 
 def test_the_calls_are_as_many_as_the_values_of_a_slice_not_of_the_array():
     calls = []
 
-    def counted(x, gamma, beta):
+    def count(x, gamma, beta):
         calls.append({a.dtype for a in (x, gamma, beta)} == {np.dtype(float)})
         return batch_norm(x, gamma, beta)
 
-    assert red(counted) == set()
+    assert list_red(count) == set()
     # a channel has 6 values; gammas move together, and so do betas; two more for y and its cache,
     # and for the slope that the complex step is compared with two at each of five steps
     assert sum(calls) == 2 * (6 + 1 + 1) + 2 + 2 * 5
 
 
-def one_by_one(asked: verify.Problem, index: int) -> np.ndarray:
-    a, h = asked.args[index], numeric.central_step(asked.args[index])
-    gradient = np.empty(a.shape)
-    for entry in np.ndindex(a.shape):
-        up, down = a.copy(), a.copy()
-        up[entry] += h
-        down[entry] -= h
-        above, below = (
-            asked.forward(*asked.args[:index], b, *asked.args[index + 1 :])[0] for b in (up, down)
-        )
-        gradient[entry] = ((above - below) * asked.dy).sum() / (up[entry] - down[entry])
+def differentiate_one_by_one(asked: verify.Problem, index: int) -> np.ndarray:
+    def y(a):
+        return asked.forward(*asked.args[:index], a, *asked.args[index + 1 :])[0]
+
+    gradient = np.empty(asked.args[index].shape)
+    for entry, column in central_columns(y, asked.args[index]):
+        gradient[entry] = (column * asked.dy).sum()
     return gradient
 
 
-def alone(case) -> bool:
-    """Whether its entries share a part of what they reach: the first features reach all."""
-    return case.name == "partial_rms_norm"
+# Entries share a part of what they reach: the first features reach all.
+ALONE = {"partial_rms_norm", "spectral_norm"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_moved_together_the_entries_have_the_gradient_that_each_has_alone(case, monkeypatch):
     forward, args = case.drawn(case.examples[0], np.random.default_rng(2))
-    asked, found = problem(forward, case.backward, args), []
+    asked, found = make_problem(forward, case.backward, args), []
     monkeypatch.setattr(numeric, "gradient_checks", lambda *given, **_: found.extend(given[3]))
     numeric.central_differences(asked)
     for index, (gradient, scale) in enumerate(zip(found, asked.scales, strict=True)):
-        distance = np.abs(gradient - one_by_one(asked, index)).max()
+        distance = np.abs(gradient - differentiate_one_by_one(asked, index)).max()
         assert distance < 1e-2 * numeric.CENTRAL * scale
     groups, _ = numeric.together(asked.steps[0].reached, asked.y.size)
-    assert (len(groups) == args[0].size) is (alone(case) or case.name == "spectral_norm")
+    assert (len(groups) == args[0].size) is (case.name in ALONE)
 
 
 # What a forward does to real numbers only, the complex step has not seen.
 
 
-def leaking(x, gamma, beta, *, target, source):
+def leak_between(x, gamma, beta, *, target, source):
     y, cache = batch_norm(x, gamma, beta)
     if y.dtype == float:
         y = y.copy()
@@ -80,36 +75,36 @@ def leaking(x, gamma, beta, *, target, source):
     return y, cache
 
 
+SOURCES = {
+    "dx": lambda x, gamma, beta: x[:, 1],
+    "dgamma": lambda x, gamma, beta: gamma[1],
+    "dbeta": lambda x, gamma, beta: beta[1],
+}
+
+
 @pytest.mark.parametrize("target", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("argument", "source"),
-    [
-        ("dx", lambda x, gamma, beta: x[:, 1]),
-        ("dgamma", lambda x, gamma, beta: gamma[1]),
-        ("dbeta", lambda x, gamma, beta: beta[1]),
-    ],
-)
+@pytest.mark.parametrize("argument", SOURCES)
 def test_a_way_from_one_channel_to_another_is_red_although_no_complex_step_took_it(
-    target, argument, source
+    target, argument
 ):
-    assert argument in red(partial(leaking, target=target, source=source))
+    assert argument in list_red(partial(leak_between, target=target, source=SOURCES[argument]))
 
 
-def masked(x, *, leak):
+COLUMNS = np.array([1.0, 2.0, 0.0])
+
+
+def mask(x, *, leak):
     """The last column of y does not depend on x, unless it leaks."""
-    y = x * np.array([1.0, 2.0, 0.0])
-    if leak and y.dtype == float:
-        y[:, 2] += x[:, 0]
+    y = x * COLUMNS
+    if y.dtype == float:
+        y[:, 2] += leak * x[:, 0]
     return y, None
 
 
-def masked_backward(dy, cache):
-    return dy * np.array([1.0, 2.0, 0.0])
-
-
-def test_an_output_that_nothing_seemed_to_reach_must_not_move():
-    assert red(partial(masked, leak=False), masked_backward, ARGS[:1]) == set()
-    assert red(partial(masked, leak=True), masked_backward, ARGS[:1]) == {"dx"}
+# At 5e-7 the complex step is still taken, at 1 it is refused: then every entry moves alone.
+@pytest.mark.parametrize(("leak", "wrong"), [(0, set()), (5e-7, {"dx"}), (1, {"dx"})])
+def test_an_output_that_nothing_seemed_to_reach_must_not_move(leak, wrong):
+    assert list_red(partial(mask, leak=leak), lambda dy, cache: dy * COLUMNS, ARGS[:1]) == wrong
 
 
 # Kinks.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import workers
+from cases import batch_norm_args
 
 from normbook.lab import data, training
 from normbook.studies import distributed_batch_norm as over
@@ -17,16 +18,11 @@ ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24}
 ONES = torch.ones(3)
 
 
-@pytest.fixture(scope="module", params=over.CASES)
-def found(request):
-    """The worst errors of every case, with so many processes; one start for all of them."""
-    cases = over.CASES[request.param]
-    return cases, over.worst(launch(over.compared, request.param, cases))
-
-
-def test_forward_and_backward_are_those_of_one_process(found):
+@pytest.mark.parametrize("processes", over.CASES)
+def test_forward_and_backward_are_those_of_one_process(processes):
     """To 1e-12 in float64; in float32, at a mean of 1e4, to 16 roundings of the largest term."""
-    cases, errors = found
+    cases = over.CASES[processes]
+    errors = over.worst(launch(over.compared, processes, cases))  # one start for all of them
     assert len(errors) == len(cases) and {*errors[0]} == {"y", "dx", "dgamma", "dbeta"}
     for case, by_name in zip(cases, errors, strict=True):
         bound = 1e-12 if case.dtype == "float64" else 16 * ROUNDOFF[case.dtype]
@@ -54,36 +50,31 @@ def test_a_group_normalizes_by_itself():
 
 
 def test_a_batch_that_has_no_variance_is_refused_on_all_workers_and_nothing_is_stored():
-    for said, same in launch(workers.empty_everywhere, 2):
-        empty, single = said
-        assert "empty on all" in empty and "at least 2 values" in single and same
+    for (empty, same), (single, too) in launch(workers.empty_everywhere, 2):
+        assert "empty on all" in empty and "at least 2 values" in single and same and too
 
 
 # Witnesses, with all workers in one process.
 
 
-def arguments(shape=(7, 3)):
-    rng = np.random.default_rng(0)
-    channels = shape[1]
-    return rng.standard_normal(shape), rng.uniform(0.5, 2, channels), rng.standard_normal(channels)
+SHIPPED = parts.over_parts, parts.over_parts_backward
 
 
-def known():
-    return evidence.batch_norm() | {"rng": np.random.default_rng(1), "plants": ()}
+def judge(witness, shape, plants=()):
+    """What the witnesses say that need no algebra."""
+    known = evidence.batch_norm() | {"shapes": (), "derivation": None, "plants": plants}
+    args = batch_norm_args(shape, np.random.default_rng(0))
+    return witness(*SHIPPED, args, rng=np.random.default_rng(1), **known)
 
 
 def test_the_witnesses_confirm_images_too():
     """Matrices, and the witnesses on symbols, are on the page."""
-    pair = parts.over_parts, parts.over_parts_backward
-    cheap = known() | {"shapes": (), "derivation": None}
-    verdict = verify.backward(*pair, arguments((5, 2, 2, 1)), **cheap)
-    assert {name for name, _ in verdict.not_run} == {"exact", "general size"}
+    not_run = judge(verify.backward, (5, 2, 2, 1)).not_run
+    assert {name for name, _ in not_run} == {"exact", "general size"}
 
 
 def test_each_planted_error_is_caught_by_a_witness():
-    pair = parts.over_parts, parts.over_parts_backward
-    cheap = known() | {"shapes": (), "derivation": None, "plants": parts.PLANTS}
-    table = verify.falsify(*pair, arguments(), **cheap)
+    table = judge(verify.falsify, (7, 3), parts.PLANTS)
     assert len(table.errors) == len(parts.PLANTS) + 4 == 12 and not table.without_effect
     assert table.caught.any(axis=1).all()
 
@@ -110,8 +101,6 @@ def test_torchs_own_layer_refuses_a_cpu():
 # Training.
 
 STEPS = 12
-
-
 SPLIT = data.digits(np.random.default_rng(0), "raw")
 DIGITS = SPLIT.x_train, SPLIT.labels_train
 
@@ -140,32 +129,25 @@ def test_torchs_own_wrapper_treats_the_layer_as_any_other(alone):
 
 # Bad input.
 
-PAIR = ONES, ONES
+X, PAIR, norm = torch.ones(4, 3), (ONES, ONES), distributed.batch_norm
+REFUSED = {  # a call, and a part of its message
+    "no tensor": (lambda: norm(np.ones((4, 3)), *PAIR), "x must be a torch tensor"),
+    "integers": (lambda: norm(X.long(), *PAIR), "of float32 or all of float64"),
+    "two types": (lambda: norm(X, ONES.double(), ONES), "gamma is of torch.float64"),
+    "halves": (lambda: norm(X.half(), *(a.half() for a in PAIR)), "try x.float()"),
+    "one axis": (lambda: norm(X[:, 0], *PAIR), "must have the shape"),
+    "too few": (lambda: norm(X[:, :2], *PAIR), "gamma must have the shape"),
+    "no group": (lambda: norm(X, *PAIR), "has not been initialized"),
+    "eps": (lambda: norm(X, *PAIR, eps=-1), "eps must lie"),
+    "eps of a module": (lambda: distributed.BatchNorm(3, eps=-1), "eps must lie"),
+    "a foreign cache": (
+        lambda: distributed.batch_norm_backward(X, layers.batch_norm(X, *PAIR)[1]),
+        "cache must be"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((np.ones((4, 3)), *PAIR), "x must be a torch tensor"),
-        ((torch.ones(4, 3).long(), *PAIR), "of float32 or all of float64"),
-        ((torch.ones(4, 3), ONES.double(), ONES), "gamma is of torch.float64"),
-        ((torch.ones(4, 3).half(), ONES.half(), ONES.half()), "try x.float()"),
-        ((torch.ones(4), *PAIR), "must have the shape"),
-        ((torch.ones(4, 2), *PAIR), "gamma must have the shape"),
-        ((torch.ones(4, 3), *PAIR), "has not been initialized"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_sent(arguments, message):
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_refused_before_anything_is_sent(case):
+    call, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
-        distributed.batch_norm(*arguments)
-
-
-def test_a_negative_eps_and_a_foreign_cache_are_refused():
-    with pytest.raises(ValueError, match="eps must lie"):
-        distributed.batch_norm(torch.ones(4, 3), *PAIR, eps=-1)
-    with pytest.raises(ValueError, match="eps must lie"):
-        distributed.BatchNorm(3, eps=-1)
-    with pytest.raises(ValueError, match="cache must be"):
-        distributed.batch_norm_backward(
-            torch.ones(4, 3), layers.batch_norm(torch.ones(4, 3), *PAIR)[1]
-        )
+        call()

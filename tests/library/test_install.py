@@ -17,15 +17,14 @@ import numpy as np
 import pytest
 import run_page
 from project import ROOT, environment, run
-from test_structure import others
+from test_structure import list_packages, read
 
 pytestmark = pytest.mark.programs
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
 NAMES = {"scikit-learn": "sklearn"}  # a package that is imported under another name
-SNIPPETS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S
-)
+README = read(ROOT / "README.md")
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
 @pytest.fixture(scope="module")
@@ -115,20 +114,20 @@ def test_a_notebook_alone_in_a_folder_finds_all_that_it_needs_by_the_lines_of_it
 
 
 @cache
-def brought(extra=""):
+def list_brought(extra=""):
     """The packages by the names under which they are imported."""
     extras = PROJECT["optional-dependencies"]
     names = {*PROJECT["dependencies"], *(extras[extra] if extra else ())}
     for inner in [n for n in names if n.startswith("normlib[")]:
         names = names - {inner}
-        names = names.union(*map(brought, inner[len("normlib[") : -1].split(",")))
+        names = names.union(*map(list_brought, inner[len("normlib[") : -1].split(",")))
     return {NAMES.get(name, name) for name in names}
 
 
-def imported_by(*parts):
-    paths = [path for part in parts for path in (ROOT / "normlib" / part).rglob("*.py")]
+def list_imported(*folders):
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     paths = [path for path in paths if path.name != "fixtures.py"]  # for who has pytest anyway
-    return set().union(*(others(path.read_text(encoding="utf-8")) for path in paths))
+    return set().union(*(list_packages(read(path)) for path in paths))
 
 
 @pytest.mark.parametrize(
@@ -141,14 +140,13 @@ def imported_by(*parts):
     ],
 )
 def test_an_extra_brings_what_its_parts_import(extra, parts):
-    assert imported_by(*parts) <= brought(extra)
+    assert list_imported(*(f"normlib/{part}" for part in parts)) <= list_brought(extra)
 
 
 def test_what_the_book_needs_beside_the_library_is_what_its_package_brings():
-    text = (ROOT / "normbook" / "pyproject.toml").read_text(encoding="utf-8")
-    (library, *needs) = tomllib.loads(text)["project"]["dependencies"]
-    paths = (ROOT / "normbook").rglob("*.py")
-    used = set().union(*(others(path.read_text(encoding="utf-8")) for path in paths))
+    project = tomllib.loads(read(ROOT / "normbook" / "pyproject.toml"))["project"]
+    library, *needs = project["dependencies"]
     assert library == "normlib[verify,fused]"
-    assert used <= {NAMES.get(n, n) for n in needs} | brought("verify") | brought("fused")
+    brought = list_brought("verify") | list_brought("fused") | {NAMES.get(n, n) for n in needs}
+    assert list_imported("normbook") <= brought
     assert "jupyterlab" in needs  # the lines of every page start it

@@ -20,7 +20,7 @@ LIMIT = 5.0  # seconds of silence; in one call between two, a worker needs milli
 SLACK = 60.0  # for the start of processes on a machine that has other things to do
 
 
-def error_of(function, processes, *args, limit=LIMIT):
+def fail(function, processes, *args, limit=LIMIT):
     """What a launch ends with, and after how many seconds."""
     started = time.monotonic()
     with pytest.raises(WorkerError) as raised:
@@ -32,11 +32,7 @@ def test_results_come_in_the_order_of_the_ranks():
     assert launch(workers.rank_and_group, 3) == [(rank, rank, 3, "gloo") for rank in range(3)]
 
 
-STRUCK = {
-    "killed": "was killed by SIGKILL",
-    "stopped": "is stopped",
-    "fails": "failed",
-}
+STRUCK = {"killed": "was killed by SIGKILL", "stopped": "is stopped", "fails": "failed"}
 WRONG = {
     workers.with_integers: r"rank 1 of 2 failed in batch_norm of \(4, 3\): ValueError: x and",
     workers.with_other_channels: r"killed by SIGABRT.*\(4, 2\); rank 1 .* batch_norm of \(4, 3",
@@ -52,7 +48,7 @@ def ends():
     calls = {case: (over.faulty, 3, *case) for case in faults}
     calls |= {function: (function, 2) for function in WRONG}
     with ThreadPoolExecutor(len(calls)) as pool:
-        return dict(zip(calls, pool.map(lambda call: error_of(*call), calls.values()), strict=True))
+        return dict(zip(calls, pool.map(lambda call: fail(*call), calls.values()), strict=True))
 
 
 @pytest.mark.parametrize("call", over.CALLS)
@@ -100,19 +96,19 @@ sys.path[:0] = {path!r}
 import workers
 from normlib.distributed import launch
 if __name__ == "__main__":
-    print("ready", flush=True)
     launch(workers.trains_for_ever, 2, {folder!r})
 """
 
 
-def pids(folder, parent):
-    while len([*folder.glob("*.pid")]) < 2:
-        assert parent.poll() is None, "the program ended before its workers began"
+def wait_for(condition):
+    """Whether it comes true in time."""
+    deadline = time.monotonic() + SLACK
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
-    return [int((folder / f"{rank}.pid").read_text()) for rank in (0, 1)]
+    return condition()
 
 
-def alive(pid):
+def is_alive(pid):
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -120,29 +116,20 @@ def alive(pid):
     return stat.rpartition(") ")[2][0] not in "ZX"
 
 
-def gone(processes):
-    deadline = time.monotonic() + SLACK
-    while any(map(alive, processes)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not any(map(alive, processes))
-
-
-def children(pid):
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-
-
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
     program = PROGRAM.format(path=[str(Path(__file__).parent), str(ROOT)], folder=str(tmp_path))
-    script = tmp_path / "program.py"
-    script.write_text(program)
-    parent = subprocess.Popen([sys.executable, script], stderr=subprocess.DEVNULL, text=True)
-    started = pids(tmp_path, parent)
-    assert all(map(alive, started))
-    everyone = {*started, *children(parent.pid)}  # the workers, and the process that forks
+    (tmp_path / "program.py").write_text(program)
+    command = [sys.executable, tmp_path / "program.py"]
+    parent = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    files = [tmp_path / f"{rank}.pid" for rank in (0, 1)]
+    wait_for(lambda: parent.poll() is not None or all(file.exists() for file in files))
+    assert parent.poll() is None, "the program ended before its workers began"
+    started = [int(file.read_text()) for file in files]
+    assert all(map(is_alive, started))
+    # the workers, and the process that forks
+    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+    everyone = {*started, *map(int, children)}
     parent.kill()
     parent.wait()
-    assert len(everyone) >= 3 and gone(everyone)
+    assert len(everyone) >= 3 and wait_for(lambda: not any(map(is_alive, everyone)))

@@ -8,7 +8,6 @@ import sympy as sp
 import torch
 from cases import batch_norm_args, inference_args
 from numpy.testing import assert_allclose, assert_array_equal
-from torch.nn import functional
 
 from normlib import (
     batch_norm,
@@ -25,10 +24,12 @@ from normlib import (
 TWO_ULPS = {"rtol": 5e-16, "atol": 5e-16}
 
 
+X, DY = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [6.0]])
+
+
 def test_batch_norm_of_1_2_3_has_the_values_found_by_hand():
-    x, dy = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [6.0]])
-    y, cache = batch_norm(x, np.array([2.0]), np.array([10.0]), eps=1 / 3)
-    dx, dgamma, dbeta = batch_norm_backward(dy, cache)
+    y, cache = batch_norm(X, np.array([2.0]), np.array([10.0]), eps=1 / 3)
+    dx, dgamma, dbeta = batch_norm_backward(DY, cache)
     assert_allclose(y, [[8.0], [10.0], [12.0]], **TWO_ULPS)
     # d = 2 dy = 2, 4, 12 with mean 6; mean(d xhat) = 10/3
     assert_allclose(dx, [[-2 / 3], [-2.0], [8 / 3]], rtol=2e-15)
@@ -36,11 +37,10 @@ def test_batch_norm_of_1_2_3_has_the_values_found_by_hand():
 
 
 def test_at_eps_zero_batch_norm_of_1_2_3_projects_to_1_minus2_1():
-    x, dy = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0], [2.0], [6.0]])
-    y, cache = batch_norm(x, np.array([2.0]), np.array([10.0]), eps=0.0)
+    y, cache = batch_norm(X, np.array([2.0]), np.array([10.0]), eps=0.0)
     root = np.sqrt(1.5)  # one over the root of 2/3
     assert_allclose(y[:, 0], [10 - 2 * root, 10, 10 + 2 * root], **TWO_ULPS)
-    assert_allclose(batch_norm_backward(dy, cache)[0][:, 0], [root, -2 * root, root], rtol=4e-15)
+    assert_allclose(batch_norm_backward(DY, cache)[0][:, 0], [root, -2 * root, root], rtol=4e-15)
 
 
 def test_an_array_without_channels_gives_arrays_without_channels():
@@ -71,10 +71,9 @@ def test_inference_has_the_values_found_by_hand():
     y, cache = batch_norm_inference(np.array([[3.0], [5.0]]), *one, eps=1.0)
     assert_array_equal(y, [[5.0], [9.0]])
     gradients = batch_norm_inference_backward(np.array([[1.0], [3.0]]), cache)
-    for ours, by_hand in zip(
-        gradients, ([[2.0], [6.0]], [-8.0], [-3.5], [7.0], [4.0]), strict=True
-    ):
-        assert_array_equal(ours, by_hand)
+    by_hand = [[2.0], [6.0]], [-8.0], [-3.5], [7.0], [4.0]
+    for ours, expected in zip(gradients, by_hand, strict=True):
+        assert_array_equal(ours, expected)
 
 
 def test_without_centring_standardize_divides_by_the_root_mean_square():
@@ -84,23 +83,17 @@ def test_without_centring_standardize_divides_by_the_root_mean_square():
 
 
 def test_running_statistics_move_by_momentum_towards_the_unbiased_variance():
-    x = np.array([[1.0], [2.0], [3.0]])  # mean 2, unbiased variance 1
-    mean, var = update_running(np.array([10.0]), np.array([5.0]), x, momentum=0.25)
-    assert_array_equal(mean, [8.0])
-    assert_array_equal(var, [4.0])
+    mean, var = update_running(np.array([10.0]), np.array([5.0]), X, momentum=0.25)
+    assert_array_equal((mean, var), ([8.0], [4.0]))  # from X a mean of 2, an unbiased variance of 1
 
 
 def test_a_momentum_of_one_over_t_is_torchs_none_and_the_plain_average():
-    rng, start = np.random.default_rng(4), np.array([7.0, 8.0, 9.0])
-    torchs, (mean, var), batches = (
-        torch.nn.BatchNorm1d(3, momentum=None).double(),
-        (start, start),
-        [],
-    )
-    for t in range(1, 6):
-        batches.append(rng.normal(2.0, 3.0, (6, 3)))
-        mean, var = update_running(mean, var, batches[-1], momentum=1 / t)
-        torchs(torch.tensor(batches[-1]))
+    batches = np.random.default_rng(4).normal(2.0, 3.0, (5, 6, 3))
+    torchs = torch.nn.BatchNorm1d(3, momentum=None).double()
+    mean = var = np.array([7.0, 8.0, 9.0])
+    for t, x in enumerate(batches, 1):
+        mean, var = update_running(mean, var, x, momentum=1 / t)
+        torchs(torch.tensor(x))
     assert_allclose(mean, np.mean(batches, axis=(0, 1)), rtol=0, atol=1e-13)
     assert_allclose(mean, torchs.running_mean.numpy(), rtol=0, atol=1e-13)
     assert_allclose(var, torchs.running_var.numpy(), rtol=0, atol=1e-13)
@@ -116,9 +109,9 @@ def test_float32_stays_float32_whatever_type_eps_and_momentum_have(kind):
     )
     y, cache = batch_norm(x, gamma, beta, eps=kind(1))
     z, _ = batch_norm_inference(x, mean, var, gamma, beta, eps=kind(1))
-    found = (y, z, *batch_norm_backward(x, cache))
-    found += update_running(mean, var, x, momentum=kind(1))
-    assert {a.dtype for a in found} == {np.dtype(np.float32)}
+    moved = update_running(mean, var, x, momentum=kind(1))
+    every = (y, z, *batch_norm_backward(x, cache), *moved)
+    assert {a.dtype for a in every} == {np.dtype(np.float32)}
 
 
 def test_an_exact_eps_stays_exact_among_symbols_and_a_tensor_may_be_one():
@@ -142,18 +135,6 @@ def test_at_inference_nan_stays_in_its_entry():
     assert_array_equal(spoilt, expected)
 
 
-@pytest.mark.parametrize("shape", [(1, 3), (1, 3, 1, 1)])
-def test_a_batch_of_one_gives_beta_and_no_gradient_but_that_of_beta(shape):
-    rng = np.random.default_rng(6)
-    (x, gamma, beta), dy = batch_norm_args(shape, rng), rng.standard_normal(shape)
-    y, cache = batch_norm(x, gamma, beta)
-    dx, dgamma, dbeta = batch_norm_backward(dy, cache)
-    assert_array_equal(y.ravel(), beta)
-    assert_array_equal(dx, np.zeros(shape))
-    assert_array_equal(dgamma, np.zeros(3))
-    assert_array_equal(dbeta, dy.ravel())
-
-
 @pytest.mark.parametrize("shape", [(2, 3), (1, 3, 2), (2, 3, 1, 1)])
 def test_two_values_a_channel_at_eps_zero_pass_no_gradient(shape):
     rng = np.random.default_rng(8)
@@ -162,35 +143,3 @@ def test_two_values_a_channel_at_eps_zero_pass_no_gradient(shape):
     assert_allclose(np.abs(cache.standardized.xhat), 1, rtol=1e-13)
     size = (cache.standardized.rstd * np.abs(dy)).max() * np.abs(gamma).max()
     assert np.abs(batch_norm_backward(dy, cache)[0]).max() <= 1e-14 * size
-
-
-FAR = [(4096, 64), (100000, 8), (64, 16, 32, 32)]  # float32 with mean 1e4 and deviation 1
-
-
-@pytest.mark.parametrize("shape", FAR)
-def test_in_float32_far_from_zero_y_and_dx_beat_1e_3_and_torch(shape):
-    rng = np.random.default_rng(9)
-    args = [a.astype(np.float32) for a in batch_norm_args(shape, rng, offset=1e4)]
-    dy = rng.standard_normal(shape).astype(np.float32)
-    y, cache = batch_norm(*args)
-    dx = batch_norm_backward(dy, cache)[0]
-    exact, exact_cache = batch_norm(*(a.astype(float) for a in args))
-    exact_dx = batch_norm_backward(dy.astype(float), exact_cache)[0]
-    tensors = [torch.tensor(a, requires_grad=True) for a in args]
-    torch_y = functional.batch_norm(tensors[0], None, None, *tensors[1:], training=True, eps=1e-5)
-    (torch_dx,) = torch.autograd.grad(torch_y, tensors[0], torch.tensor(dy))
-    for ours, theirs, truth in [(y, torch_y.detach(), exact), (dx, torch_dx, exact_dx)]:
-        error = np.abs(ours - truth).max()
-        assert error < 1e-3
-        assert error < np.abs(theirs.numpy() - truth).max()
-
-
-@pytest.mark.parametrize("shape", FAR)
-def test_in_float32_far_from_zero_the_running_statistics_keep_their_digits(shape):
-    rng = np.random.default_rng(9)
-    x = (1e4 + rng.standard_normal(shape)).astype(np.float32)
-    start = np.zeros(shape[1], np.float32), np.ones(shape[1], np.float32)
-    mean, var = update_running(*start, x, momentum=1.0)
-    axes = (0, *range(2, x.ndim))
-    assert_allclose(mean, x.mean(axis=axes, dtype=float), rtol=0, atol=1e-3)  # one ulp of 1e4
-    assert_allclose(var, x.var(axis=axes, ddof=1, dtype=float), rtol=1e-4)

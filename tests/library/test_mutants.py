@@ -14,7 +14,7 @@ pytestmark = pytest.mark.programs
 CORE = "normlib/layers/core.py"
 
 
-def changed(path, function, shipped, mutated):
+def change(path, function, shipped, mutated):
     """A mutant by its name. Errors: AssertionError if its line does not stand there."""
     text = (ROOT / path).read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
@@ -25,24 +25,21 @@ def changed(path, function, shipped, mutated):
 
 
 def test_wrong_layers_are_noticed_and_what_computes_the_same_is_not():
-    same = changed(*next(mutants.listed()))
+    same = change(*next(mutants.listed()))
     wrong = [
         (CORE, "standardize", "average(c * c, axes) + eps", "average(c * c, axes) - eps"),
         (CORE, "summed", "if axes else x", "if not axes else x"),
     ]
-    every = [same, *(changed(*name) for name in wrong)]
+    every = [same, *(change(*name) for name in wrong)]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as fresh:  # without the library
-        assert fresh.submit(mutants.tried, every, ("layers", "bad_input")).result() == [
-            False,
-            True,
-            True,
-        ]
+        noticed = fresh.submit(mutants.tried, every, ("layers", "bad_input")).result()
+    assert noticed == [False, True, True]
 
 
 def test_every_mutant_that_computes_the_same_has_its_place():
     names = [*mutants.listed()]
     assert names and len({*names}) == len(names)
-    assert [changed(*name).name() for name in names] == names
+    assert [change(*name).name() for name in names] == names
 
 
 def test_what_is_inside_a_message_or_no_python_is_left_out():

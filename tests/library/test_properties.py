@@ -63,7 +63,7 @@ def shapes(draw, fewest: int) -> tuple[int, ...]:
     """Up to five axes and 48 values; one value is among them."""
     shape: tuple[int, ...] = ()
     most = draw(st.sampled_from([48, 48, 48, 1]))
-    for _ in range(draw(st.integers(fewest, 5))):
+    for _ in range(draw(st.sampled_from([*range(fewest, 6), 5]))):
         shape += (draw(st.integers(1, min(6, most // math.prod(shape)))),)
     return shape
 
@@ -97,9 +97,11 @@ def problems(draw, case: Case) -> Drawn:
     dtype = draw(st.sampled_from([np.float64, np.float32]))
     scale = 10.0 ** draw(st.integers(-6, 6))
     offset = draw(st.sampled_from([0.0, 1.0, -30.0, 1e3])) if case.name != "spectral_norm" else 0
+    divides = case.name in ("weight_norm", "spectral_norm")  # by a size, which must not be 0
+    spread = 1 if divides else draw(st.sampled_from([1, 1, 0]))  # 0 for constant slices
     into = LAYOUTS[draw(st.sampled_from(sorted(LAYOUTS)))]
     forward, (x, *rest) = case.drawn(shaped, rng, **known)
-    args = tuple(into(a.astype(dtype)) for a in (scale * (x + offset), *rest))
+    args = tuple(into(a.astype(dtype)) for a in (scale * (spread * x + offset), *rest))
     bound = {name: into(a.astype(dtype)) for name, a in data(forward).items()}
     forward = partial(case.forward, **getattr(forward, "keywords", {}) | bound)
     return Drawn(case, forward, args, into(rng.standard_normal(x.shape).astype(dtype)))
@@ -119,7 +121,7 @@ class Law(NamedTuple):
     parameter: np.ndarray  # for each entry, which entry of gamma and beta is beside it
 
 
-def law(drawn: Drawn) -> Law:
+def find_law(drawn: Drawn) -> Law:
     """Written with indices of entries, where the library has axes."""
     name, (x, *rest), known = drawn.case.name, drawn.args, drawn.forward.keywords
     at, size = np.indices(x.shape), x.size
@@ -148,7 +150,7 @@ def law(drawn: Drawn) -> Law:
     )  # fmt: skip
 
 
-def exactly(a: np.ndarray) -> np.ndarray:
+def make_exact(a: np.ndarray) -> np.ndarray:
     return np.vectorize(lambda v: mpmath.mpf(float(v)), otypes=[object])(a)
 
 
@@ -161,9 +163,9 @@ class Standardized(NamedTuple):
     relative: np.ndarray  # of rstd
 
 
-def standardized(x: np.ndarray, law: Law) -> Standardized:
+def standardize_exactly(x: np.ndarray, law: Law) -> Standardized:
     u = np.finfo(x.dtype).eps / 2
-    exact, rows = exactly(x), [np.empty(x.shape) for _ in range(4)]
+    exact, rows = make_exact(x), [np.empty(x.shape) for _ in range(4)]
     for label in np.unique(law.labels):
         inside = law.labels == label
         values, kept = exact[inside], law.counted[inside]
@@ -184,12 +186,12 @@ def standardized(x: np.ndarray, law: Law) -> Standardized:
     return Standardized(*rows)
 
 
-def summed_by(labels: np.ndarray, a: np.ndarray) -> np.ndarray:
+def sum_by(labels: np.ndarray, a: np.ndarray) -> np.ndarray:
     """For each entry the sum over its slice."""
     return np.bincount(labels.ravel(), a.ravel())[labels]
 
 
-def affine(drawn: Drawn, law: Law) -> tuple[np.ndarray, np.ndarray]:
+def spread_affine(drawn: Drawn, law: Law) -> tuple[np.ndarray, np.ndarray]:
     """gamma and beta beside x."""
     ones = np.ones(drawn.args[0].shape)
     rest = [a.astype(float).ravel()[law.parameter] for a in drawn.args[1:]]
@@ -202,18 +204,20 @@ class Bounded(NamedTuple):
     bound: np.ndarray
 
 
-def normalized(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
+def bound_normalized(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     """y, and the bounds of the errors of all gradients, for a layer that obeys a law."""
-    how = law(drawn)
+    how = find_law(drawn)
     x, dy = drawn.args[0], np.abs(drawn.dy.astype(float))
     u = np.finfo(x.dtype).eps / 2
-    xhat, rstd, error, relative = standardized(x, how)
-    gamma, beta = affine(drawn, how)
+    xhat, rstd, error, relative = standardize_exactly(x, how)
+    gamma, beta = spread_affine(drawn, how)
     y = gamma * xhat + beta
-    bound = np.abs(gamma) * error + 2 * u * (np.abs(gamma * xhat) + np.abs(beta))
+    # to an xhat that is exactly 0, in a constant slice, beta is added without rounding
+    added = 2 * u * (np.abs(gamma * xhat) + np.abs(beta)) * (error > 0)
+    bound = np.abs(gamma) * error + added
     d = np.abs(gamma) * dy
-    n = summed_by(how.labels, np.ones(x.shape))
-    sums = partial(summed_by, how.labels)
+    n = sum_by(how.labels, np.ones(x.shape))
+    sums = partial(sum_by, how.labels)
     mean = sums(d) / n if how.center else 0 * d
     along = how.share * sums(d * np.abs(xhat))
     terms = rstd * (d + mean + np.abs(xhat) * along)
@@ -235,7 +239,7 @@ def over_batch(a: np.ndarray) -> np.ndarray:
     return a.sum(axis=(0, *range(2, a.ndim)))
 
 
-def inference(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
+def bound_inference(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     """An affine map: no sums, and so no condition number but that of x - mean, which is exact."""
     x, *rest = drawn.args
     u, dy = np.finfo(x.dtype).eps / 2, np.abs(drawn.dy.astype(float))
@@ -251,10 +255,10 @@ def inference(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     return Bounded(y, 12 * u * (np.abs(gamma * xhat) + np.abs(beta))), bounds
 
 
-def mean_only(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
+def bound_mean_only(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     x, beta = drawn.args
     u, dy = np.finfo(x.dtype).eps / 2, np.abs(drawn.dy.astype(float))
-    exact, y, bound = exactly(x), np.empty(x.shape), np.empty(x.shape)
+    exact, y, bound = make_exact(x), np.empty(x.shape), np.empty(x.shape)
     for channel in range(x.shape[1]):
         values = exact[:, channel]
         n, b = values.size, float(beta[channel])
@@ -266,11 +270,11 @@ def mean_only(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     return Bounded(y, bound), [many * (dy + means), many * over_batch(dy)]
 
 
-def spectral(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
+def bound_spectral(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     """The condition number is that of a sum: its absolute terms over its value."""
     (w,), known = drawn.args, drawn.forward.keywords
     u, dw = np.finfo(w.dtype).eps / 2, np.abs(drawn.dy.astype(float))
-    wide, left, right = (exactly(a) for a in (w.reshape(len(w), -1), known["u"], known["v"]))
+    wide, left, right = (make_exact(a) for a in (w.reshape(len(w), -1), known["u"], known["v"]))
     terms = left[:, None] * wide * right
     sigma = terms.sum()
     condition = float(np.abs(terms).sum() / abs(sigma))
@@ -284,15 +288,15 @@ def spectral(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
 
 
 OTHERS = {
-    "batch_norm_inference": inference,
-    "mean_only_batch_norm": mean_only,
-    "spectral_norm": spectral,
+    "batch_norm_inference": bound_inference,
+    "mean_only_batch_norm": bound_mean_only,
+    "spectral_norm": bound_spectral,
 }
 
 
 def truth(drawn: Drawn) -> tuple[Bounded, list[np.ndarray]]:
     with mpmath.workdps(DIGITS):
-        return OTHERS.get(drawn.case.name, normalized)(drawn)
+        return OTHERS.get(drawn.case.name, bound_normalized)(drawn)
 
 
 def by_complex_step(drawn: Drawn) -> list[np.ndarray]:
@@ -310,7 +314,7 @@ def by_complex_step(drawn: Drawn) -> list[np.ndarray]:
     return gradients
 
 
-def excess(ours: np.ndarray, theirs: np.ndarray, bound: np.ndarray) -> float:
+def measure_excess(ours: np.ndarray, theirs: np.ndarray, bound: np.ndarray) -> float:
     """The largest error, in units of its bound."""
     assert ours.shape == np.shape(theirs)
     distance = np.abs(ours.astype(float) - theirs)
@@ -318,14 +322,14 @@ def excess(ours: np.ndarray, theirs: np.ndarray, bound: np.ndarray) -> float:
         return float(np.max(np.where(distance == 0, 0, distance / bound), initial=0))
 
 
-def worst(drawn: Drawn, forward: Callable, backward: Callable) -> tuple[float, float]:
+def measure_worst(drawn: Drawn, forward: Callable, backward: Callable) -> tuple[float, float]:
     """How far a pair is off in y and in its gradients, in units of what rounding can do."""
     expected, bounds = truth(drawn)
     y, cache = forward(*drawn.args)
     gradients = as_tuple(backward(drawn.dy, cache))
     assert {a.dtype for a in (y, *gradients)} == {drawn.args[0].dtype}
     rows = zip(gradients, by_complex_step(drawn), bounds, strict=True)
-    return excess(y, *expected), max(excess(g, t, COMPLEX * b) for g, t, b in rows)
+    return measure_excess(y, *expected), max(measure_excess(g, t, COMPLEX * b) for g, t, b in rows)
 
 
 # Forward and backward.
@@ -344,19 +348,21 @@ def test_y_and_the_gradients_are_right_to_rounding_whatever_comes(case):
 
     @given(problems(case))
     def holds(drawn):
-        errors.append(worst(drawn, drawn.forward, case.backward))
+        errors.append(measure_worst(drawn, drawn.forward, case.backward))
         assert max(errors[-1]) <= 1
         x = drawn.args[0]
         seen.update({f"{x.ndim} axes", f"{x.size} values", str(x.dtype)})
+        seen.update({"constant"} if x.size > 1 and np.ptp(x) == 0 else {})
 
     holds()
     assert {"1 values", "2 axes", "5 axes", "float32", "float64"} <= seen
+    assert ("constant" in seen) is (case.name not in ("weight_norm", "spectral_norm"))
     # the bounds are reached to two digits or three: none has slack for a wrong formula
     y, gradient = np.max(errors, axis=0)
     assert y > 1e-2 and gradient > 1e-3
 
 
-def plain(case: Case, dtype=np.float64) -> Drawn:
+def draw_plain(case: Case, dtype=np.float64) -> Drawn:
     rng = np.random.default_rng(0)
     forward, args = case.drawn(case.examples[0], rng)
     forward = partial(case.forward, **getattr(forward, "keywords", {}))
@@ -366,20 +372,20 @@ def plain(case: Case, dtype=np.float64) -> Drawn:
 
 @each_layer
 def test_every_planted_error_is_a_hundred_times_what_rounding_can_do(case):
-    drawn, idle = plain(case), []
+    drawn, idle = draw_plain(case), []
     keywords = drawn.forward.keywords
-    assert max(worst(drawn, drawn.forward, case.backward)) <= 1
+    assert max(measure_worst(drawn, drawn.forward, case.backward)) <= 1
     for error, twin in case.twins(**keywords).items():
-        off = max(worst(drawn, partial(twin.forward, **keywords), twin.backward))
-        assert off == max(worst(drawn, drawn.forward, case.backward)) or off > 100, error
+        off = max(measure_worst(drawn, partial(twin.forward, **keywords), twin.backward))
+        assert off == max(measure_worst(drawn, drawn.forward, case.backward)) or off > 100, error
         idle += [error] if off <= 1 else []
     assert len(case.twins(**keywords)) - len(idle) == case.errors
 
 
-def arrays(value) -> list[np.ndarray]:
+def list_arrays(value) -> list[np.ndarray]:
     """The arrays in nested caches."""
     if isinstance(value, tuple):
-        return [a for part in value for a in arrays(part)]
+        return [a for part in value for a in list_arrays(part)]
     return [value] if isinstance(value, np.ndarray) else []
 
 
@@ -387,20 +393,19 @@ def arrays(value) -> list[np.ndarray]:
 def test_the_same_numbers_give_the_same_bits_and_nothing_is_written_to(case):
     @given(problems(case))
     def holds(drawn):
-        bound = arrays(tuple(drawn.forward.keywords.values()))
-        given_, kept = [*drawn.args, *bound, drawn.dy], []
+        bound = list_arrays(tuple(drawn.forward.keywords.values()))
+        given_ = [*drawn.args, *bound, drawn.dy]
         kept = [a.copy() for a in given_]
         for a in given_:
             a.setflags(write=False)
         y, cache = drawn.forward(*drawn.args)
-        remembered = [a.copy() for a in arrays(cache)]
-        for a in arrays(cache):
+        remembered = [a.copy() for a in list_arrays(cache)]
+        for a in list_arrays(cache):
             a.setflags(write=False)
         first, second = (as_tuple(case.backward(drawn.dy, cache)) for _ in range(2))
         again, _ = drawn.forward(*drawn.args)
-        for one, other in zip(
-            (y, *first, *given_, *arrays(cache)), (again, *second, *kept, *remembered), strict=True
-        ):
+        now, before = [*given_, *list_arrays(cache)], [*kept, *remembered]
+        for one, other in zip((y, *first, *now), (again, *second, *before), strict=True):
             assert one.tobytes() == other.tobytes()
 
     holds()
@@ -430,16 +435,16 @@ def test_standardize_is_right_over_any_axes(x, chosen):
     counted, parameter = np.ones(x.shape, bool), np.zeros(x.shape, int)
     how = Law(labels, counted, len(np.unique(labels)) / x.size, center, eps, parameter)
     with mpmath.workdps(DIGITS):
-        expected = standardized(x, how)
+        expected = standardize_exactly(x, how)
     xhat, cache = normlib.standardize(x, axes=axes, eps=eps, center=center)
-    assert excess(xhat, expected.xhat, expected.error) <= 1
+    assert measure_excess(xhat, expected.xhat, expected.error) <= 1
     spread_out = np.broadcast_to(cache.rstd, x.shape)
-    assert excess(spread_out, expected.rstd, 2 * expected.relative * expected.rstd) <= 1
+    assert measure_excess(spread_out, expected.rstd, 2 * expected.relative * expected.rstd) <= 1
 
 
-def moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[Bounded, Bounded]:
+def find_moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[Bounded, Bounded]:
     """The true mean and sum of squared deviations, and the bounds of their errors."""
-    u, exact = np.finfo(x.dtype).eps / 2, exactly(x)
+    u, exact = np.finfo(x.dtype).eps / 2, make_exact(x)
     n = math.prod(x.shape[axis] for axis in axes)
     with mpmath.workdps(DIGITS):
         mean = exact.sum(axis=axes, keepdims=True) / n
@@ -460,7 +465,7 @@ def test_running_statistics_are_right_to_rounding(x, momentum):
         with pytest.raises(ValueError, match="at least 2 values"):
             normlib.update_running(start, start, x)
         return
-    (mean, at_mean), (squares, at_squares) = moments(x, axes)
+    (mean, at_mean), (squares, at_squares) = find_moments(x, axes)
     var, at_var, u = squares / (values - 1), at_squares / (values - 1), np.finfo(x.dtype).eps / 2
     for ours, true, bound in zip(
         normlib.update_running(start, start, x, momentum=momentum),
@@ -471,55 +476,32 @@ def test_running_statistics_are_right_to_rounding(x, momentum):
         expected = (1 - momentum) + momentum * true
         rounded = 4 * u * ((1 - momentum) + momentum * np.abs(true))
         assert ours.dtype == x.dtype
-        assert excess(ours, expected, momentum * bound + rounded) <= 1
+        assert measure_excess(ours, expected, momentum * bound + rounded) <= 1
 
 
 @given(samples(2, 2), st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (-30.0, -29.5)]))
 def test_fitted_scalings_are_right_to_rounding(x, span):
-    (mean, at_mean), (squares, at_squares) = moments(x, (0,))
+    (mean, at_mean), (squares, at_squares) = find_moments(x, (0,))
     u, n, (low, high) = np.finfo(x.dtype).eps / 2, len(x), span
     shift, scale = normlib.fit_standard(x)
     deviation = np.sqrt(squares / n)
     varies = np.ptp(x, axis=0) > 0
-    assert excess(shift, mean, at_mean) <= 1
+    assert measure_excess(shift, mean, at_mean) <= 1
     assert_array_equal(scale[~varies], 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         at_deviation = at_squares / n / deviation + 2 * u * deviation
-    assert excess(scale[varies], deviation[varies], at_deviation[varies]) <= 1
+    assert measure_excess(scale[varies], deviation[varies], at_deviation[varies]) <= 1
     shift, scale = normlib.fit_min_max(x, low=low, high=high)
     wide = x.astype(float)
     true = np.where(varies, np.ptp(wide, axis=0) / (high - low), 1)
-    assert excess(scale, true, 3 * u * true) <= 1
+    assert measure_excess(scale, true, 3 * u * true) <= 1
     at = 4 * u * (np.abs(low) * true + np.abs(wide.min(axis=0)))
-    assert excess(shift, wide.min(axis=0) - low * true, at) <= 1
+    assert measure_excess(shift, wide.min(axis=0) - low * true, at) <= 1
     z = normlib.apply_scaling(x, normlib.fit_min_max(x, low=low, high=high))
     back = u * (8 * max(abs(low), abs(high)) + 8 * np.abs(wide) / true)
-    assert excess(z.min(axis=0), low + 0 * true, back.max(axis=0)) <= 1
-    assert excess(z.max(axis=0)[varies], high + 0 * true[varies], back.max(axis=0)[varies]) <= 1
-
-
-# Where one layer is another: two right results are at most both their bounds apart.
-
-
-def close(drawn: Drawn, y: np.ndarray, gradients: tuple, times: float = 2) -> None:
-    """The layer's own y and first gradients are these, within `times` its bounds."""
-    expected, bounds = truth(drawn)
-    ours, cache = drawn.forward(*drawn.args)
-    own = as_tuple(drawn.case.backward(drawn.dy, cache))
-    assert excess(y, ours.astype(float), times * expected.bound) <= 1
-    for theirs, one, bound in zip(gradients, own, bounds, strict=False):
-        assert excess(theirs, one.astype(float), times * bound) <= 1
-
-
-@given(problems(evidence.group_norm))
-def test_group_norm_of_one_group_is_layer_norm_over_all_but_the_samples(drawn):
-    x, gamma, beta = drawn.args
-    eps = drawn.forward.keywords["eps"]
-    one = drawn._replace(forward=partial(normlib.group_norm, groups=1, eps=eps))
-    wide = [np.broadcast_to(a.reshape(-1, *[1] * (x.ndim - 2)), x.shape[1:]) for a in (gamma, beta)]
-    y, cache = normlib.layer_norm(x, *wide, eps=eps)
-    dx, *others = normlib.layer_norm_backward(drawn.dy, cache)
-    close(one, y, (dx, *(a.reshape(len(gamma), -1).sum(axis=1) for a in others)))
+    assert measure_excess(z.min(axis=0), low + 0 * true, back.max(axis=0)) <= 1
+    highest, back_there = z.max(axis=0)[varies], back.max(axis=0)[varies]
+    assert measure_excess(highest, high + 0 * true[varies], back_there) <= 1
 
 
 @given(problems(evidence.instance_norm))
@@ -533,16 +515,3 @@ def test_instance_norm_is_group_norm_of_single_channels_to_the_bit(drawn):
         strict=True,
     )
     assert all(a.tobytes() == b.tobytes() for a, b in pairs)
-
-
-@given(problems(evidence.layer_norm))
-def test_layer_norm_is_rms_norm_of_what_is_centred(drawn):
-    x, gamma, beta = drawn.args
-    axes = tuple(range(x.ndim - gamma.ndim, x.ndim))
-    first = x[tuple(slice(0, 1) if n in axes else slice(None) for n in range(x.ndim))]
-    c = x - first
-    for _ in range(2):
-        c = c - c.mean(axis=axes, keepdims=True)
-    y, cache = normlib.rms_norm(c, gamma, **drawn.forward.keywords)
-    dc, dgamma = normlib.rms_norm_backward(drawn.dy, cache)
-    close(drawn, y + beta, (dc - dc.mean(axis=axes, keepdims=True), dgamma))

@@ -16,31 +16,30 @@ NET = {name: value + 0.1 * RNG.standard_normal(value.shape) for name, value in N
 PAIR = rms_norm.without_shift(layer, layer_backward)
 
 
-def difference(torch_twin, pair):
+def measure_difference(torch_twin, pair):
     theirs = torch_twin(NET)(torch.tensor(X)).detach().numpy()
     return np.abs(networks.forward(NET, X, pair[0])[0] - theirs).max()
 
 
 def test_the_twin_computes_what_our_network_computes():
     other = rms_norm.without_shift(lambda z, g: layer_norm(z, g, 0 * g), layer_norm_backward)
-    assert difference(rms_norm.torch_twin, PAIR) < 1e-12
-    assert difference(rms_norm.torch_twin, other) > 0.01
+    assert measure_difference(rms_norm.torch_twin, PAIR) < 1e-12
+    assert measure_difference(rms_norm.torch_twin, other) > 0.01
 
 
 def test_the_shift_gets_no_gradient_and_the_rest_is_that_of_differences():
     gradient = networks.gradient(X, LABELS, PAIR)
     _, slopes = gradient(NET, np.arange(6))
     assert all((slopes[f"beta{number}"] == 0).all() for number in range(2))
-    step = 1e-6
-    for name in ("w0", "gamma1", "bias"):
-        moved = dict(NET)
-        moved[name] = NET[name].copy()
+
+    def loss_after(name, step):
+        moved = NET | {name: NET[name].copy()}
         moved[name].flat[1] += step
-        ahead = gradient(moved, np.arange(6))[0]
-        moved[name] = NET[name].copy()
-        moved[name].flat[1] -= step
-        behind = gradient(moved, np.arange(6))[0]
-        assert abs((ahead - behind) / (2 * step) - slopes[name].flat[1]) < 1e-7
+        return gradient(moved, np.arange(6))[0]
+
+    for name in ("w0", "gamma1", "bias"):
+        slope = (loss_after(name, 1e-6) - loss_after(name, -1e-6)) / 2e-6
+        assert abs(slope - slopes[name].flat[1]) < 1e-7
 
 
 def test_factors_of_inputs_and_weights_act_on_the_gradients_as_the_laws_say():
@@ -54,11 +53,11 @@ def test_factors_of_inputs_and_weights_act_on_the_gradients_as_the_laws_say():
 
 
 def test_a_shift_keeps_the_output_only_of_equal_features_whose_sign_it_keeps():
-    def changes(x, shift):
+    def measure_change(x, shift):
         outputs = [layer(v[None], np.ones(len(v)), eps=0.0)[0] for v in (x, x + shift)]
         return np.abs(outputs[1] - outputs[0]).max()
 
     equal = np.full(4, 3.0)
-    assert max(changes(equal, shift) for shift in (-2.0, 5.0)) < 1e-15
-    assert changes(equal, -4.0) == 2  # from 1 to -1
-    assert changes(np.array([3.0, 3, 3, 4]), 5.0) > 0.01
+    assert max(measure_change(equal, shift) for shift in (-2.0, 5.0)) < 1e-15
+    assert measure_change(equal, -4.0) == 2  # from 1 to -1
+    assert measure_change(np.array([3.0, 3, 3, 4]), 5.0) > 0.01

@@ -35,17 +35,16 @@ def as_a_module(rank, form):
     ours.load_state_dict(theirs.state_dict())
     pairs, spatial = [], (2, 3) if form is nn.BatchNorm2d else ()
     for step in range(4):
-        ours.train(step < 3)
-        theirs.train(step < 3)
+        for module in (ours, theirs):
+            module.train(step < 3)
         x, dy = torch.randn(2, sum(PARTS), 4, *spatial, dtype=torch.float64)
-        x = (1 + step) * x + 5
-        whole, part = (a.clone().requires_grad_() for a in (x, over.own(rank, PARTS, x)))
+        whole = ((1 + step) * x + 5).requires_grad_()
+        part = over.own(rank, PARTS, whole.detach()).clone().requires_grad_()
         y, expected = ours(part), theirs(whole)
         y.backward(over.own(rank, PARTS, dy))
         expected.backward(dy)
-        pairs += [
-            (a, over.own(rank, PARTS, b)) for a, b in ((y, expected), (part.grad, whole.grad))
-        ]
+        pairs += [(y, over.own(rank, PARTS, expected))]
+        pairs += [(part.grad, over.own(rank, PARTS, whole.grad))]
     for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         dist.all_reduce(mine.grad)
         pairs.append((mine.grad, other.grad))
@@ -65,37 +64,33 @@ def in_pairs(rank):
     return float((y[0] - expected).abs().max())
 
 
-def empty_everywhere(rank):
-    """What a batch without any value, and one with a single one, are answered with."""
-    said, norm = [], distributed.BatchNorm(3)
+def call_in_vain(norm, x):
+    """What a call is answered with, and whether the buffers are as they were."""
     before = {name: a.clone() for name, a in norm.state_dict().items()}
-    for count in (0, 1):
-        try:
-            norm(torch.randn(count if rank == 1 else 0, 3))
-        except ValueError as error:
-            said.append(str(error))
-    same = all(torch.equal(a, before[name]) for name, a in norm.state_dict().items())
-    return said, same
+    try:
+        norm(x)
+    except (ValueError, distributed.PeerError) as error:
+        same = all(torch.equal(a, before[name]) for name, a in norm.state_dict().items())
+        return str(error), same
+
+
+def empty_everywhere(rank):
+    """Of a batch without any value, and of one with a single one."""
+    norm = distributed.BatchNorm(3)
+    return [call_in_vain(norm, torch.randn(count if rank == 1 else 0, 3)) for count in (0, 1)]
 
 
 def left_alone(rank, folder):
-    """Rank 0 calls forward in a group with a time limit; rank 1 does not. What rank 0 is told, and
-    whether its buffers are as they were."""
+    """Rank 0 calls forward in a group with a time limit; rank 1 does not."""
     group = dist.new_group([0, 1], timeout=timedelta(seconds=2))
-    norm = distributed.BatchNorm(3, group=group)
-    before = {name: a.clone() for name, a in norm.state_dict().items()}
     done = Path(folder, "done")
-    if rank == 1:
-        while not done.exists():
-            time.sleep(0.05)
-        return None
-    try:
-        norm(torch.randn(2, 3))
-    except distributed.PeerError as error:
-        same = all(torch.equal(a, before[name]) for name, a in norm.state_dict().items())
-        return str(error), same
-    finally:
-        done.touch()
+    if rank == 0:
+        try:
+            return call_in_vain(distributed.BatchNorm(3, group=group), torch.randn(2, 3))
+        finally:
+            done.touch()
+    while not done.exists():
+        time.sleep(0.05)
 
 
 def with_other_channels(rank):
