@@ -341,7 +341,6 @@ def settings() -> list[Setting]:
     rest = [("digits", "skip", 20, "centred", "sgd"), ("digits", "dense", 6, "centred", "adam")]
     rest += [("fashion", "dense", 6, inputs, "sgd") for inputs in ("raw", "centred")]
     conv = [("fashion", "conv", 4, inputs, "sgd") for inputs in ("raw", "centred")]
-    conv += [("fashion", "conv", 10, "centred", "sgd")]
     text = [("text", net, 4, "", "adam") for net in ("pre", "post")]
     every = [Setting(*column, norm) for column in dense for norm in NORMS]
     every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
