@@ -19,9 +19,9 @@ def test_a_gain_is_counted_from_the_better_of_the_start_and_the_net_after_one_st
     assert scale.gain(np.array([2.0, 1.0, 1.0])) == 0  # frozen after one step
 
 
-def test_a_large_rate_goes_on_learning_only_in_front_of_a_norm():
-    found = [scale.gain(scale.course(0, 30.0, norm, 40)) for norm in (scale.BATCH, scale.NONE)]
-    assert found[0] > 0.3 > found[1]
+def test_in_front_of_a_norm_a_large_rate_goes_on_learning_and_a_far_larger_one_hardly():
+    found = [scale.gain(scale.course(0, rate, scale.BATCH, 40)) for rate in (30.0, 1e5)]
+    assert found[0] > 0.3 > 0.1 > found[1]
 
 
 def test_in_front_of_a_norm_the_gradient_is_orthogonal_and_the_angle_settles():
