@@ -338,16 +338,16 @@ CONV_NORMS = "none", "centring", "dividing", "batch", "layer", "group"
 def settings() -> list[Setting]:
     """All cells, those that most depends on first."""
     dense = [("digits", "dense", d, i, "sgd") for d in (2, 6, 12, 20) for i in ("raw", "centred")]
-    rest = [("digits", "skip", 20, "centred", "sgd"), ("digits", "dense", 6, "centred", "adam")]
-    rest += [("fashion", "dense", 6, inputs, "sgd") for inputs in ("raw", "centred")]
-    conv = [("fashion", "conv", 4, inputs, "sgd") for inputs in ("raw", "centred")]
+    rest = [("digits", "skip", 20, "centred", "sgd")]
+    rest += [("fashion", "dense", 6, inputs, "sgd") for inputs in ("centred", "raw")]
+    rest += [("digits", "dense", 6, "centred", "adam")]
     text = [("text", net, 4, "", "adam") for net in ("pre", "post")]
     every = [Setting(*column, norm) for column in dense for norm in NORMS]
-    every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
-    every += [
+    every += [Setting("fashion", "conv", 4, "centred", "sgd", norm) for norm in CONV_NORMS]
+    every += [Setting(*column, norm) for column in rest for norm in NORMS]
+    return every + [
         Setting(*column, norm) for column in text for norm in ("none", "batch", "layer", "RMS")
     ]
-    return every + [Setting(*column, norm) for column in rest for norm in NORMS]
 
 
 # A norm helps in a cell, or does harm, if the interval of its lead over the same net without one
