@@ -1,7 +1,5 @@
 """The commands of the Makefile do what they say, and fail in one clear line."""
 
-import asyncio
-import contextlib
 import importlib.util
 import os
 import re
@@ -153,14 +151,14 @@ def here(tree, monkeypatch):
 @pytest.mark.parametrize("name", ["topic", "claims/topic", "chapters/claims/topic.ipynb"])
 def test_refresh_finds_a_page_in_a_folder_by_each_of_its_names(here, name):
     path = notebook(here, "1 + 1", page="claims/topic")
-    assert refresh.chosen([name]) == [path]
+    assert refresh.choose_notebooks([name]) == [path]
 
 
 @pytest.mark.parametrize("name", ["nonsense", "claims/page"])
 def test_refresh_of_a_page_that_is_not_there_names_those_that_are(here, name):
     notebook(here, "1 + 1")
     with pytest.raises(SystemExit, match=f"got {name}; there are: page"):
-        refresh.chosen([name])
+        refresh.choose_notebooks([name])
 
 
 def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
@@ -210,26 +208,6 @@ def test_an_interrupted_refresh_leaves_the_notebook_whole(tree, number):
     assert "interrupted" in said.splitlines()[-1] and "Traceback" not in said
     assert path.read_bytes() == before
     assert sorted(os.listdir(path.parent)) == ["page.ipynb", "started"]
-
-
-class Forgetful:
-    """A client in whose cells an interrupt comes and is lost, as in asyncio.wait_for."""
-
-    nb = new_notebook(cells=list(map(new_code_cell, "12")))
-    run = 0
-
-    async def async_execute_cell(self, *_, **__):
-        self.run += 1
-        asyncio.current_task().cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
-
-
-def test_an_interrupt_that_is_lost_within_a_cell_ends_the_run_before_the_next():
-    client = Forgetful()
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(refresh.run_cells(client, lambda: None))
-    assert client.run == 1
 
 
 def wait_for(path, seconds=30):
