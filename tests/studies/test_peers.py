@@ -5,14 +5,14 @@ import re
 from functools import partial
 
 import numpy as np
-import peers
 import pytest
 import torch
+from project import ROOT
 
 from normbook.studies import frameworks
 from normbook.studies.frameworks import LAYERS, NORMLIB, PYTORCH, QUESTIONS
 
-STORED = json.loads(peers.TARGET.read_text(encoding="utf-8"))
+STORED = json.loads((ROOT / "normbook/data/peers.json").read_text(encoding="utf-8"))
 NAMES = ("PyTorch", "Keras", *frameworks.FLAX, "ONNX", "normlib")
 
 
@@ -51,7 +51,8 @@ def test_who_is_at_hand_answers_as_it_is_stored(name, framework):
 
 
 def test_the_answers_are_those_of_the_pinned_versions():
-    pins = dict(re.findall(r"^([\w-]+)==(\S+)", peers.PINS.read_text(encoding="utf-8"), re.M))
+    text = (ROOT / "tools/peers.txt").read_text(encoding="utf-8")
+    pins = dict(re.findall(r"^([\w-]+)==(\S+)", text, re.M))
     assert pins == STORED["versions"]
     assert {"torch", "keras", "jax", "flax", "onnx"} <= set(pins)
     assert pins["torch"] == torch.__version__.partition("+")[0]
