@@ -15,9 +15,6 @@ pytestmark = pytest.mark.programs
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
 assert len(SNIPPETS) == 3  # each has its test
-# Run a snippet where only some packages are there, as on a machine that has no others: whatever
-# is looked for under another name, and is not part of Python, is not found.
-# what torch and SymPy import themselves
 
 
 @pytest.mark.parametrize(
