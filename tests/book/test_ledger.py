@@ -3,20 +3,17 @@
 import ast
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from html import escape
 from typing import NamedTuple
 
-import nbformat
 import numpy as np
 import pytest
-from project import NOTEBOOKS as PATHS
-from project import ROOT, run
+from project import ROOT, read_cells, run
 
 from normbook import claims as ledger
 from normbook.claims import CONDITIONS, FALSE, HOLDS, LIMIT, OPEN, UNDECIDED, VERDICTS, Interval
 
-NOTEBOOKS = {name: nbformat.read(path, as_version=4) for name, path in PATHS.items()}
 DOCUMENTS = [key for key in ledger.register().sources if key.isdigit()]
 
 
@@ -266,7 +263,7 @@ def test_the_errata_hold_everything_that_a_document_got_wrong():
 
 
 def test_the_ledger_page_explains_every_verdict():
-    texts = [cell.source for cell in NOTEBOOKS["ledger"].cells if cell.cell_type == "markdown"]
+    texts = [cell.source for page, cell in read_cells("markdown") if page == "ledger"]
     assert [v for v in VERDICTS if f"- **{v}**: " not in "\n".join(texts)] == []
 
 
@@ -283,21 +280,15 @@ class Call(NamedTuple):
     cell: str  # its id
 
 
-def code(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+def calls(page, cell):
+    shown = "\n".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    for node in ast.walk(ast.parse(cell.source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
+            named = getattr(node.args[0], "value", None) if node.args else None
+            yield Call(page, named, node, shown, cell.id)
 
 
-def calls(page, notebook):
-    for cell in code(notebook):
-        data = [output.get("data", {}) for output in cell.outputs]
-        shown = "\n".join(d.get("text/html", "") for d in data)
-        for node in ast.walk(ast.parse(cell.source)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
-                named = getattr(node.args[0], "value", None) if node.args else None
-                yield Call(page, named, node, shown, cell.id)
-
-
-CALLS = [call for name, notebook in NOTEBOOKS.items() for call in calls(name, notebook)]
+CALLS = [call for page, cell in read_cells() for call in calls(page, cell)]
 
 
 def test_every_claim_is_decided_by_one_cell_and_every_decision_is_registered():
@@ -312,13 +303,13 @@ def test_a_cell_shows_its_decision_and_on_a_page_of_claims_has_the_id_of_its_cla
         assert "/" not in call.page or call.cell == f"claim-{call.claim}"
 
 
-def bindings(notebook):
-    """Name: every expression that the cells bind to it alone."""
-    bound = {}
-    for cell in code(notebook):
+def bindings():
+    """For each page, name: every expression that its cells bind to it alone."""
+    bound = defaultdict(lambda: defaultdict(list))
+    for page, cell in read_cells():
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                bound.setdefault(node.targets[0].id, []).append(node.value)
+                bound[page][node.targets[0].id].append(node.value)
     return bound
 
 
@@ -339,7 +330,7 @@ def written_down(expression, bound):
 
 
 def test_what_decides_is_computed_and_not_written_down():
-    bound = {name: bindings(notebook) for name, notebook in NOTEBOOKS.items()}
+    bound = bindings()
     for call in CALLS:
         for keyword in call.node.keywords:
             if keyword.arg in ("given", "planted", "beyond", "inside", "outside"):

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 import trials as tool
-from project import CHAPTERS, ROOT, run
+from project import ROOT, read_cells, run
 
 from normbook import studies
 from normbook.claims import EXPERIMENT, decision, interval, register
@@ -63,11 +63,6 @@ def test_every_experiment_has_a_trial_with_a_bound_for_its_claim(name):
     assert name in TRIALS[EXPERIMENTS[name].trial].bounds
 
 
-def code(page):
-    cells = json.loads(page.read_text("utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-
-
 def test_every_trial_has_ten_fresh_seeds_of_its_own_and_all_of_them_are_stored():
     for name, trial in TRIALS.items():
         assert trial.name == name and len(trial.seeds) >= 10 and min(trial.seeds) >= FIRST_SEED
@@ -112,8 +107,8 @@ def test_bounds_and_seeds_of_a_trial_were_committed_before_it_was_run(name):
 
 @pytest.mark.parametrize("name", TRIALS)
 def test_a_page_repeats_the_beginning_of_every_trial(name):
-    repeating = [cell for page in CHAPTERS for cell in code(page) if ".repeat()" in cell]
-    assert any(re.search(rf"\b{name.partition('.')[2]}\b", cell) for cell in repeating)
+    repeating = (cell.source for _, cell in read_cells() if ".repeat()" in cell.source)
+    assert any(re.search(rf"\b{name.partition('.')[2]}\b", source) for source in repeating)
 
 
 FORGED = {
