@@ -148,7 +148,6 @@ def test_the_same_run_classifies_95_percent_of_unseen_digits(seed):
 
 
 def test_with_the_statistics_of_the_batch_inference_is_training():
-    """With the statistics of these very samples, inference computes what training does."""
     (params, _), x = task(1), digits(0).x_train[:200]
     norm = networks.at_inference(networks.statistics(params, x))
     both = [networks.forward(params, x, n)[0] for n in (norm, norm, batch_norm)]

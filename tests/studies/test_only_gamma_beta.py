@@ -43,7 +43,6 @@ def test_a_whole_mask_has_ones_on_the_arrays_named_and_nowhere_else():
 
 
 def test_with_everything_chosen_the_losses_are_those_of_torchs_adam():
-    """Everything chosen: torch's modules with torch's own Adam have the same losses."""
     params, order = start()
     everything = parts.whole(params, list(params))
     net = networks.torch_twin(params)
@@ -71,7 +70,6 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
 
 
 def test_all_parts_start_from_the_same_net_of_a_seed():
-    """Every part of a seed begins with the same net; another seed has another one."""
     nets = [parts.chosen(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
     other = parts.chosen("beta", 2, 1)[0]
     same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])
