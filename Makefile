@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 READY  := $(VENV)/ready
 PY     := $(VENV)/bin/python
+PEERS  := _build/peers
 # The tests build into an empty folder of their own: make book OUT=/some/folder
 OUT    := .
 BUILD   = $(OUT)/_build
@@ -61,8 +62,13 @@ bench: $(READY)  ## measure the kernels against PyTorch's
 cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=/of/its/bin/files
 	@$(PY) tools/cifar.py "$(FOLDER)" $(OPTIONS)
 
-peers: $(READY)  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
-	@$(PY) tools/peers.py
+peers: $(PEERS)/ready  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
+	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/peers.py
+
+$(PEERS)/ready: tools/peers.txt
+	$(PYTHON) -m venv --clear $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r $<
+	@touch $@
 
 processors: $(READY)  ## run everything as other processors would: OPTIONS="--sets SSE --threads 1"
 	@$(PY) tools/processors.py $(OPTIONS) $(WORKERS)

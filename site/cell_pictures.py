@@ -18,22 +18,16 @@ from sphinx.util.docutils import SphinxDirective
 def picture(notebook: Path, name: str) -> tuple[str, str]:
     """The PNG of a cell as it is stored, in base 64, and its description."""
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    found = [cell for cell in cells if cell["id"] == name]
-    drawn = [
-        output["data"]["image/png"]
-        for cell in found
-        for output in cell.get("outputs", ())
-        if "image/png" in output.get("data", ())
-    ]
+    cells = {cell["id"]: cell for cell in cells}
+    shown = [output.get("data", {}) for output in cells.get(name, {}).get("outputs", ())]
+    drawn = [data["image/png"] for data in shown if "image/png" in data]
     if len(drawn) != 1:
-        ids = ", ".join(
-            cell["id"] for cell in cells if "image" in cell["metadata"].get("mystnb", {})
-        )
+        ids = [key for key, c in cells.items() if "image" in c["metadata"].get("mystnb", {})]
         raise ValueError(
             f"expected a cell that drew one picture, got {name} with {len(drawn)} in "
-            f"{notebook.name}; it has: {ids or 'none'}"
+            f"{notebook.name}; it has: {', '.join(ids) or 'none'}"
         )
-    return "".join(drawn[0].split()), found[0]["metadata"]["mystnb"]["image"]["alt"]
+    return "".join(drawn[0].split()), cells[name]["metadata"]["mystnb"]["image"]["alt"]
 
 
 class CellPicture(SphinxDirective):
@@ -50,14 +44,8 @@ class CellPicture(SphinxDirective):
             raise self.error(str(problem)) from problem
         caption = nodes.caption()
         caption += self.parse_inline("\n".join(self.content))[0]
-        return [
-            nodes.figure(
-                "",
-                nodes.image(uri=f"data:image/png;base64,{data}", alt=alt),
-                caption,
-                classes=["cell-picture"],
-            )
-        ]
+        image = nodes.image(uri=f"data:image/png;base64,{data}", alt=alt)
+        return [nodes.figure("", image, caption, classes=["cell-picture"])]
 
 
 def setup(app) -> dict:

@@ -4,8 +4,10 @@ import os
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import nbformat
 import yaml
 from notebooks import notebooks
 
@@ -15,6 +17,13 @@ CHAPTERS = list(NOTEBOOKS.values())
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
 # What an outer run of pytest or make tells its children must not reach an inner one.
 PRIVATE = ("PYTEST_", "MAKE", "MFLAGS")
+
+
+@cache
+def read_cells(kind="code"):
+    """The cells of this kind in all notebooks, each with the name of its page."""
+    books = {name: nbformat.read(path, as_version=4) for name, path in NOTEBOOKS.items()}
+    return [(n, c) for n, book in books.items() for c in book.cells if c.cell_type == kind]
 
 
 def listed(toc):

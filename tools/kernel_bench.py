@@ -42,15 +42,11 @@ KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 KEEPING |= {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 
 
-def torch_batch_norm(x, gamma, beta):
-    return torch.batch_norm(x, gamma, beta, None, None, True, 0.1, 1e-5, False)
-
-
 REFERENCES = {
     "layer_norm": lambda x, *p: functional.layer_norm(x, p[0].shape, *p),
     "rms_norm": lambda x, *p: functional.rms_norm(x, p[0].shape, *p, eps=1e-6),
     "group_norm": lambda x, *p: functional.group_norm(x, GROUPS, *p),
-    "batch_norm": torch_batch_norm,
+    "batch_norm": lambda x, *p: functional.batch_norm(x, None, None, *p, training=True),
 }
 
 
@@ -64,7 +60,12 @@ class Calls(NamedTuple):
     torch_backward: Callable
 
 
-def prepared(name: str, shape: tuple[int, ...], library=fused) -> Calls:
+def set_threads(number: int) -> None:
+    torch.set_num_threads(number)
+    numba.set_num_threads(number)
+
+
+def prepare(name: str, shape: tuple[int, ...], library=fused) -> Calls:
     rng = np.random.default_rng(0)
     count = 1 if name == "rms_norm" else 2
     each = shape[1:] if name in ("layer_norm", "rms_norm") else shape[1:2]
@@ -95,9 +96,9 @@ def seconds(function: Callable) -> float:
     return time.perf_counter() - start
 
 
-def in_turns(functions: dict[str, Callable], rounds: int) -> dict[str, np.ndarray]:
+def in_turns(functions: dict[str, Callable]) -> dict[str, np.ndarray]:
     """The seconds of each function in every round, after one round to warm up."""
-    taken = [[seconds(f) for f in functions.values()] for _ in range(rounds + 1)][1:]
+    taken = [[seconds(f) for f in functions.values()] for _ in range(ROUNDS + 1)][1:]
     return dict(zip(functions, np.transpose(taken), strict=True))
 
 
@@ -106,42 +107,32 @@ def spread(values: np.ndarray) -> list[float]:
     return [float(f"{v:.4g}") for v in np.percentile(values, [25, 50, 75])]
 
 
-def row(name: str, shape: tuple[int, ...], threads: int, rounds: int) -> list[dict]:
-    """Forward and backward of one layer on one shape."""
-    torch.set_num_threads(threads)
-    numba.set_num_threads(threads)
-    calls = prepared(name, shape)
-    pairs = {
-        "forward": (calls.forward, calls.torch_forward),
-        "backward": (calls.backward, calls.torch_backward),
+def row(name: str, shape: tuple[int, ...], threads: int, direction: str) -> dict:
+    """Forward or backward of one layer on one shape."""
+    set_threads(threads)
+    calls = prepare(name, shape)
+    moved = MOVED.get(name, OTHERS)[direction == "backward"]
+    ours, theirs = getattr(calls, direction), getattr(calls, f"torch_{direction}")
+    taken = in_turns({"copy": calls.x.copy, "ours": ours, "torch": theirs})
+    return {
+        "layer": name,
+        "shape": list(shape),
+        "threads": threads,
+        "direction": direction,
+        "ms": {k: 1e3 * spread(v)[1] for k, v in taken.items()},
+        "faster": spread(taken["torch"] / taken["ours"]),
+        "bandwidth": spread(moved / 2 * taken["copy"] / taken["ours"]),
     }
-    found = []
-    for moved, (direction, (ours, theirs)) in zip(
-        MOVED.get(name, OTHERS), pairs.items(), strict=True
-    ):
-        taken = in_turns({"copy": calls.x.copy, "ours": ours, "torch": theirs}, rounds)
-        found.append(
-            {
-                "layer": name,
-                "shape": list(shape),
-                "threads": threads,
-                "direction": direction,
-                "ms": {k: 1e3 * spread(v)[1] for k, v in taken.items()},
-                "faster": spread(taken["torch"] / taken["ours"]),
-                "bandwidth": spread(moved / 2 * taken["copy"] / taken["ours"]),
-            }
-        )
-    return found
 
 
-def small(name: str, shape: tuple[int, ...], rounds: int) -> dict:
+def small(name: str, shape: tuple[int, ...]) -> dict:
     """Forward and backward together, against the readable layer."""
-    ours, readable = prepared(name, shape), prepared(name, shape, normlib)
 
-    def both(calls: Calls) -> Callable:
+    def both(library) -> Callable:
+        calls = prepare(name, shape, library)
         return lambda: [(calls.forward(), calls.backward()) for _ in range(20)]
 
-    taken = in_turns({"ours": both(ours), "readable": both(readable)}, rounds)
+    taken = in_turns({"ours": both(fused), "readable": both(normlib)})
     ratio = spread(taken["readable"] / taken["ours"])
     return {"layer": name, "shape": list(shape), "faster": ratio}
 
@@ -152,11 +143,10 @@ def double(x: np.ndarray, y: np.ndarray) -> None:
         y[i] = 2 * x[i]
 
 
-def memory(rounds: int) -> dict:
+def memory() -> dict:
     """What fresh memory costs: layer norm and a copy whole, and in parts so small that their
     results go where those of the part before were; and a loop that does next to nothing."""
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
+    set_threads(1)
     shape = SHAPES[0]
     rng = np.random.default_rng(0)
     x = rng.standard_normal(shape, dtype=np.float32)
@@ -179,32 +169,26 @@ def memory(rounds: int) -> dict:
         "torch, new": lambda: theirs(tensor),
         "torch, parts": lambda: [theirs(part) for part in parts[1]],
     }
-    taken = in_turns(functions, rounds)
+    taken = in_turns(functions)
     return {name: [1e3 * v for v in spread(values)] for name, values in taken.items()}
 
 
-def page_faults(calls: int = 4) -> dict[str, float]:
-    """How often a call of layer norm's forward waits for Linux to hand out a page."""
-
-    def counted(function: Callable) -> float:
-        for _ in range(2):
-            function()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(calls):
-            function()
-        return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls
-
-    prepared_calls = prepared("layer_norm", SHAPES[0])
-    functions = {"ours": prepared_calls.forward, "torch": prepared_calls.torch_forward}
-    return {name: counted(function) for name, function in functions.items()}
+def page_faults(function: Callable, calls: int = 4) -> float:
+    """How often a call waits for Linux to hand out a page."""
+    for _ in range(2):
+        function()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(calls):
+        function()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / calls
 
 
-def peak(rounds: int) -> float:
+def peak() -> float:
     """GFLOP/s of a matrix product in float32 by one thread: what the arithmetic could do."""
     a = np.random.default_rng(0).standard_normal((1024, 1024), dtype=np.float32)
     a_in_torch = torch.from_numpy(a)
-    torch.set_num_threads(1)
-    taken = in_turns({"product": lambda: a_in_torch @ a_in_torch}, rounds)["product"]
+    set_threads(1)
+    taken = in_turns({"product": lambda: a_in_torch @ a_in_torch})["product"]
     return float(f"{2 * len(a) ** 3 / np.median(taken) / 1e9:.3g}")
 
 
@@ -233,8 +217,8 @@ def compile_seconds() -> dict[str, float]:
 
 
 def rows() -> list[dict]:
-    settings = [(n, s, t) for t in THREADS for n in REFERENCES for s in SHAPES]
-    return [found for setting in settings for found in row(*setting, ROUNDS)]
+    ways = "forward", "backward"
+    return [row(n, s, t, w) for t in THREADS for n in REFERENCES for s in SHAPES for w in ways]
 
 
 def rows_kept() -> list[dict]:
@@ -245,18 +229,18 @@ def rows_kept() -> list[dict]:
 
 def measured() -> dict:
     """All of it, as it is kept."""
-    memories = {"new": rows(), "kept": rows_kept()}
+    memories, large = {"new": rows(), "kept": rows_kept()}, prepare("layer_norm", SHAPES[0])
     packages = {module.__name__: module.__version__ for module in (np, numba, torch)}
     return {
         "date": date.today().isoformat(),
         "versions": {name: v.partition("+")[0] for name, v in packages.items()},
         "rounds": ROUNDS,
         "compile": compile_seconds(),
-        "peak": peak(ROUNDS),
-        "memory": memory(ROUNDS),
-        "faults": page_faults(),
+        "peak": peak(),
+        "memory": memory(),
+        "faults": {"ours": page_faults(large.forward), "torch": page_faults(large.torch_forward)},
         "rows": [{"memory": name} | r for name, found in memories.items() for r in found],
-        "small": [small(name, shape, ROUNDS) for name in REFERENCES for shape in SMALL],
+        "small": [small(name, shape) for name in REFERENCES for shape in SMALL],
     }
 
 

@@ -43,18 +43,10 @@ def parted(which: str, threads: int, options: list[str]) -> list[str]:
     """The cells and tests that are red under this instruction set."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-m",
-            "not programs",
-            f"--junitxml={report}",
-        ]
-        found = subprocess.run(
-            [*command, *options], cwd=ROOT, env=environment(which, threads), capture_output=True
-        )
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not programs", *options]
+        command.append(f"--junitxml={report}")
+        given = environment(which, threads)
+        found = subprocess.run(command, cwd=ROOT, env=given, capture_output=True)
         if found.returncode not in (0, 1):
             sys.exit(found.stdout.decode() + found.stderr.decode())
         cases = ElementTree.parse(report).iter("testcase")

@@ -4,13 +4,15 @@ A notebook is replaced in one step, after its last cell: an interrupt or an erro
 """
 
 import asyncio
+import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
+import psutil
 import store
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from notebooks import CHAPTERS, notebooks
@@ -24,13 +26,13 @@ KERNEL = {
 }
 
 
-def chosen(names):
+def choose_notebooks(names):
     """Return the notebooks of these names, all of them when no name is given.
 
     batch-norm, chapters/batch-norm.ipynb, or in a folder of chapters/: claims/batch-normalization.
     """
     known = notebooks()
-    found = {name: named(name, known) for name in names or known}
+    found = {name: find_notebook(name, known) for name in names or known}
     unknown = " ".join(name for name, path in found.items() if path is None)
     if unknown or not known:
         sys.exit(
@@ -40,82 +42,39 @@ def chosen(names):
     return list(found.values())
 
 
-def named(name, known):
+def find_notebook(name, known):
     """Return the notebook whose path ends like this name, or None."""
     wanted = Path(name.removesuffix(".ipynb")).parts
     ends = (p for p in known.values() if p.with_suffix("").parts[-len(wanted) :] == wanted)
     return next(ends, None)
 
 
-class BrokenCell(Exception):
-    """A cell that did not end well: its number and the reason."""
+def run_cells(notebook, path):
+    """Run the cells in order, behind a progress bar.
 
-
-def first_line(error):
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def reason(error):
-    """Say in one line why a cell failed."""
-    if isinstance(error, CellExecutionError):
-        return f"{error.ename}: {first_line(error.evalue)}"
-    return f"{type(error).__name__}: {first_line(error)}"
-
-
-def runs(cell):
-    """Tell whether nbclient runs this cell: code, and not empty."""
-    return cell.cell_type == "code" and bool(cell.source.strip())
-
-
-def shown(path):
-    return path.relative_to(CHAPTERS.parent)
-
-
-def end_if_interrupted():
-    """Cancel again what was cancelled: nbclient takes that for a dead kernel, and asyncio.wait_for
-    of Python 3.11 forgets it if what it waits for is there at the same moment."""
-    if asyncio.current_task().cancelling():
-        raise asyncio.CancelledError
-
-
-async def run_cells(client, step):
-    """Run the cells in order, calling `step` after each; an error names the cell, from 1."""
-    cells = [(i, cell) for i, cell in enumerate(client.nb.cells) if runs(cell)]
-    for number, (index, cell) in enumerate(cells, start=1):
-        end_if_interrupted()
-        try:
-            await client.async_execute_cell(cell, index, execution_count=number)
-        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            end_if_interrupted()
-            raise BrokenCell(number, reason(error)) from error
-        step()
-
-
-async def execute(notebook, folder, step):
-    """Run `notebook` in `folder` on a kernel of its own, which ends with it in any case.
-
-    NotebookClient.execute would do, but for its handlers of signals: they call Ctrl-C an error.
+    In a thread nbclient sets no handlers of signals: they would call Ctrl-C an error.
+    Errors: SystemExit for a cell that did not end well, counted from 1, with the reason in a line.
     """
-    kernel = AsyncKernelManager(kernel_name="python3")
-    client = NotebookClient(notebook, km=kernel, timeout=CELL_TIMEOUT, record_timing=False)
-    try:
-        # Only errors: a kernel warns that its connection on loopback is not encrypted.
-        await kernel.start_kernel(cwd=str(folder), extra_arguments=["--log-level=40"])
-        client.kc = kernel.client()
-        client.kc.start_channels()
-        await client.kc.wait_for_ready(timeout=60)
-        await run_cells(client, step)
-    finally:
-        if client.kc:
-            client.kc.stop_channels()
-        await kernel.shutdown_kernel(now=True)
-
-
-def run_with_bar(notebook, path):
-    """Run `notebook` behind a progress bar over its cells."""
-    total = sum(map(runs, notebook.cells))
-    with tqdm(total=total, desc=path.stem, unit="cell") as bar:
-        asyncio.run(execute(notebook, path.parent, bar.update))
+    cells = sum(cell.cell_type == "code" and bool(cell.source.strip()) for cell in notebook.cells)
+    with tqdm(total=cells, desc=path.stem, unit="cell") as bar:
+        client = NotebookClient(
+            notebook,
+            timeout=CELL_TIMEOUT,
+            record_timing=False,
+            resources={"metadata": {"path": str(path.parent)}},
+            # Only errors: a kernel warns that its connection on loopback is not encrypted.
+            extra_arguments=["--log-level=40"],
+            on_cell_executed=lambda **_: bar.update(),
+        )
+        try:
+            ThreadPoolExecutor(1).submit(asyncio.run, client.async_execute()).result()
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            broke = isinstance(error, CellExecutionError)
+            why = f"{error.ename}: {error.evalue}" if broke else repr(error)
+            sys.exit(
+                f"refresh: {path.relative_to(CHAPTERS.parent)} left as it was: code cell "
+                f"{client.code_cells_executed} ended in {why.splitlines()[0]}"
+            )
 
 
 def fold(cell):
@@ -143,15 +102,8 @@ def tidy(notebook):
 
 def refresh(path):
     """Run the notebook at `path` and store what it printed."""
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except (nbformat.reader.NotJSONError, nbformat.ValidationError) as error:
-        sys.exit(f"refresh: expected a notebook in {shown(path)}, got: {first_line(error)}")
-    try:
-        run_with_bar(notebook, path)
-    except BrokenCell as broken:
-        number, why = broken.args
-        sys.exit(f"refresh: {shown(path)} left as it was: code cell {number} ended in {why}")
+    notebook = nbformat.read(path, as_version=4)
+    run_cells(notebook, path)
     tidy(notebook)
     store.write(path, nbformat.writes(notebook) + "\n")
 
@@ -159,14 +111,16 @@ def refresh(path):
 def main(names):
     """Refresh the notebooks of these names; a signal to end is an interrupt like Ctrl-C."""
     # Set here, since a job in the background of a script starts with Ctrl-C ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
-        for path in chosen(names):
+        for path in choose_notebooks(names):
             refresh(path)
     except KeyboardInterrupt:
         print("refresh: interrupted; every notebook is whole, old or new", file=sys.stderr)
-        sys.exit(130)
+        for kernel in psutil.Process().children(recursive=True):
+            kernel.kill()
+        os._exit(130)  # without waiting for the thread that waits for a kernel
 
 
 if __name__ == "__main__":

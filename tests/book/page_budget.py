@@ -5,6 +5,7 @@ begins, a browser measures.
 """
 
 import re
+from unicodedata import combining
 
 from project import listed
 
@@ -15,7 +16,7 @@ MOST = {
     "cells": 12,  # code cells whose source is open
     "lines": 120,  # lines of code in them and in the shipped source that the page shows
     "code": 300,  # the same with what is folded: folding everything does not make a page short
-    "wide": 0,  # lines of shipped source that do not fit their column
+    "wide": 0,  # lines of code, its own or shipped, that do not fit their column
     "words": 2200,  # words of prose
     "missing": 0,  # equations that its derivation should render from a cell, and does not
     "screens": 14,  # the height of the page, its folds closed
@@ -23,7 +24,7 @@ MOST = {
     "explorer": 2,  # screens before its explorer
 }
 EQUATIONS = 6  # the fewest of a derivation
-COLUMN = 84  # characters of code; ruff sees to it in cells (chapters/ruff.toml)
+COLUMN = 84  # characters of code
 WIDTH, HEIGHT = 1280, 900  # one screen
 
 # A block of code between fences; other directives hold prose.
@@ -38,10 +39,6 @@ TYPED = re.compile(r"<IPython\.core\.display\.\w+ object>")
 def folded(cell, part):
     """Tell whether the input or the output of a cell is folded."""
     return bool({f"hide-{part}", "hide-cell"} & set(cell.metadata.get("tags", [])))
-
-
-def filled_lines(text):
-    return sum(bool(line.strip()) for line in text.splitlines())
 
 
 def outputs(cell, kind):
@@ -65,11 +62,8 @@ def shipped(cell):
 def lines_of_code(cell):
     """Its own lines, or those of code in its prose, and those of shipped source that it shows."""
     own = [cell.source] if cell.cell_type == "code" else code_blocks(cell.source)
-    return sum(map(filled_lines, [*own, *shipped(cell)]))
-
-
-def too_wide(text):
-    return sum(len(line) > COLUMN for line in text.splitlines())
+    lines = (line for text in [*own, *shipped(cell)] for line in text.splitlines())
+    return [line for line in lines if line.strip()]
 
 
 def words(notebook):
@@ -106,12 +100,13 @@ def equations(cells):
 def counted(notebook):
     """What the file of a page says of its size."""
     seen = [cell for cell in notebook.cells if not folded(cell, "input")]
+    code = [line for cell in notebook.cells for line in lines_of_code(cell)]
     part = derivation(notebook)
     return {
         "cells": sum(cell.cell_type == "code" for cell in seen),
-        "lines": sum(map(lines_of_code, seen)),
-        "code": sum(map(lines_of_code, notebook.cells)),
-        "wide": sum(too_wide(block) for cell in notebook.cells for block in shipped(cell)),
+        "lines": sum(len(lines_of_code(cell)) for cell in seen),
+        "code": len(code),
+        "wide": sum(sum(not combining(c) for c in line) > COLUMN for line in code),
         "words": words(notebook),
         "missing": 0 if part is None else max(0, EQUATIONS - len(equations(part))),
     }

@@ -10,19 +10,7 @@ import sympy as sp
 import normlib
 from normbook.show import Source, StepError, Steps, Table, edges, equation
 from normlib import evidence
-from normlib.verify.derivations import (
-    beta,
-    dy,
-    eps,
-    gamma,
-    i,
-    k,
-    mu,
-    total,
-    var,
-    x,
-    xhat,
-)
+from normlib.verify.derivations import beta, dy, eps, gamma, i, k, mu, total, var, x, xhat
 
 DERIVATION = evidence.batch_norm.derivation()
 R = sp.Symbol("r", positive=True)

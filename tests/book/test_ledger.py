@@ -3,38 +3,17 @@
 import ast
 import re
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from html import escape
 from typing import NamedTuple
 
-import nbformat
 import numpy as np
 import pytest
-from project import NOTEBOOKS as PATHS
-from project import ROOT, run
+from project import ROOT, read_cells, run
 
 from normbook import claims as ledger
-from normbook.claims import (
-    CONDITIONS,
-    FALSE,
-    HOLDS,
-    LIMIT,
-    OPEN,
-    UNDECIDED,
-    VERDICTS,
-    Errata,
-    Interval,
-    Ledger,
-    LedgerError,
-    Lines,
-    Said,
-    Slips,
-    decide,
-    decision,
-    verdict,
-)
+from normbook.claims import CONDITIONS, FALSE, HOLDS, LIMIT, OPEN, UNDECIDED, VERDICTS, Interval
 
-NOTEBOOKS = {name: nbformat.read(path, as_version=4) for name, path in PATHS.items()}
 DOCUMENTS = [key for key in ledger.register().sources if key.isdigit()]
 
 
@@ -74,7 +53,8 @@ def claims(monkeypatch):
     found = {}
     for index, entry in enumerate(ENTRY.values()):
         found |= read(entry, number=f"000-{index}").claims
-    monkeypatch.setattr(decision, "register", lambda: ledger.Register({"000": "Notes"}, found, {}))
+    whole = ledger.Register({"000": "Notes"}, found, {})
+    monkeypatch.setattr(ledger.decision, "register", lambda: whole)
     return found
 
 
@@ -82,26 +62,17 @@ def claims(monkeypatch):
 
 
 def test_each_verdict_is_reached_from_its_measurements():
-    assert verdict(positive, given=1, planted=-1) == HOLDS
-    assert verdict(positive, given=-1, planted=1) == FALSE
-    assert verdict(positive, given=1, planted=-1, beyond=-2) == LIMIT
-    assert verdict(positive, inside=np.float64(1), outside=np.float64(-1)) == CONDITIONS
-    assert verdict(above=0, given=WIDE, planted=-1) == UNDECIDED
-    assert verdict(above=0, given=Interval(1, 2, 3), planted=-1) == HOLDS
-    assert verdict(above=0, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
-    assert verdict(below=0, inside=Interval(-3, -2, -1), outside=1) == CONDITIONS
+    assert ledger.verdict(positive, given=1, planted=-1) == HOLDS
+    assert ledger.verdict(positive, given=-1, planted=1) == FALSE
+    assert ledger.verdict(positive, given=1, planted=-1, beyond=-2) == LIMIT
+    assert ledger.verdict(positive, inside=np.float64(1), outside=np.float64(-1)) == CONDITIONS
+    assert ledger.verdict(above=0, given=WIDE, planted=-1) == UNDECIDED
+    assert ledger.verdict(above=0, given=Interval(1, 2, 3), planted=-1) == HOLDS
+    assert ledger.verdict(above=0, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
+    assert ledger.verdict(below=0, inside=Interval(-3, -2, -1), outside=1) == CONDITIONS
 
 
 WIDE = Interval(-1, 0.5, 2)  # contains both answers
-ALIKE = [
-    measured
-    for value in (1, -1)
-    for measured in (
-        {"given": value, "planted": value},
-        {"given": value, "planted": value, "beyond": -value},
-        {"inside": value, "outside": value},
-    )
-]
 
 
 @pytest.mark.parametrize(
@@ -123,21 +94,16 @@ ALIKE = [
 )
 def test_a_call_that_measures_nothing_is_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        verdict(**{"holds": positive} | given)
+        ledger.verdict(**{"holds": positive} | given)
 
 
-@pytest.mark.parametrize("measured", ALIKE, ids=str)
-def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothing(measured):
-    for judgement in ({"holds": positive}, {"above": 0}):
-        with pytest.raises(LedgerError, match="decides nothing"):
-            verdict(**judgement, **measured)
-    with pytest.raises(LedgerError, match="decides nothing"):
-        verdict(above=0, given=WIDE, planted=WIDE)
-
-
-def test_a_judgement_that_ignores_what_was_measured_decides_nothing():
-    with pytest.raises(LedgerError, match="decides nothing"):
-        verdict(lambda _: True, given=1, planted=-1)
+@pytest.mark.parametrize("judgement", [{"holds": positive}, {"above": 0}], ids=str)
+@pytest.mark.parametrize("value", [1, -1])
+def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothing(judgement, value):
+    same = {"given": value, "planted": value}
+    for measured in (same, same | {"beyond": -value}, {"inside": value, "outside": value}):
+        with pytest.raises(ledger.LedgerError, match="decides nothing"):
+            ledger.verdict(**judgement, **measured)
 
 
 DECIDING = {
@@ -151,38 +117,30 @@ DECIDING = {
 
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_that_agrees_with_the_register_is_shown_with_its_anchor(claims, name):
-    decision = decide(name, **DECIDING[name])
+    decision = ledger.decide(name, **DECIDING[name])
     assert f'id="claim-{name}"' in decision._repr_html_()
     assert claims[name].verdict in repr(decision) and claims[name].remark in repr(decision)
 
 
 def test_bounds_answer_for_an_interval_only_if_all_of_it_lies_on_one_side_of_each():
-    for above, below, said in (
-        (0, np.inf, None),
-        (-np.inf, 1, None),
-        (0, 1, None),
-        (-3, 0, None),
-        (-np.inf, 3, True),
-        (-3, 3, True),
-        (2, np.inf, False),
-        (-np.inf, -1, False),
-        (2, 3, False),
-    ):
-        assert decision.by_bounds(above, below, "given", WIDE) is said
+    across, within, outside = (0, 3), (-3, 3), (2, 3)
+    for bounds, said in ((across, None), ((-3, 1), None), (within, True), (outside, False)):
+        assert ledger.decision.by_bounds(*bounds, "given", WIDE) is said
+    assert ledger.decision.by_bounds(-np.inf, -1, "given", WIDE) is False
 
 
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_decision_fails_once_its_measurements_are_exchanged(claims, name):
     (one, first), (other, second), *rest = DECIDING[name].items()
-    with pytest.raises(LedgerError, match="correct the entry, or the judgement"):
-        decide(name, **{one: second, other: first}, **dict(rest))
+    with pytest.raises(ledger.LedgerError, match="correct the entry, or the judgement"):
+        ledger.decide(name, **{one: second, other: first}, **dict(rest))
 
 
 def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):
-    with pytest.raises(LedgerError, match="expected 'not checkable here', as in the register"):
-        decide("000-3", positive, given=1, planted=-1)
+    with pytest.raises(ledger.LedgerError, match="expected 'not checkable here', as in the"):
+        ledger.decide("000-3", positive, given=1, planted=-1)
     with pytest.raises(ValueError, match="got '000-9'; add the claim to a file of"):
-        decide("000-9", positive, given=1, planted=-1)
+        ledger.decide("000-9", positive, given=1, planted=-1)
 
 
 # The register is whole.
@@ -191,7 +149,7 @@ def test_an_open_claim_cannot_be_decided_and_an_unknown_one_neither(claims):
 @pytest.mark.parametrize("entry", ENTRY.values(), ids=ENTRY)
 def test_an_entry_with_all_its_parts_is_read(entry):
     (claim,) = read(entry).claims.values()
-    assert claim.id == "000-01" and claim.at == {"000": Lines(((1, 1),))}
+    assert claim.id == "000-01" and claim.at == {"000": ledger.Lines(((1, 1),))}
     assert bool(claim.remark) == (claim.verdict != HOLDS)
     assert bool(claim.evidence) == bool(claim.page) == (claim.verdict != OPEN)
 
@@ -212,6 +170,9 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
         (document(ENTRY[HOLDS].replace("holds", "is true")), "verdict: expected one of"),
         (document(ENTRY[OPEN] + '\nevidence = "proof"'), "remove evidence"),
         (document(ENTRY[HOLDS] + RUN), "remove setup, trial"),
+        (document(EXPERIMENTAL), "add setup, trial"),
+        (document(EXPERIMENTAL + RUN.replace("0a1b2c3", "later")), "setup = a commit"),
+        (document(EXPERIMENTAL + RUN.replace("noise.HEAVY", "noise")), "name a Trial of normbook"),
         (document(ENTRY[HOLDS], at='{ text = "read" }'), "add lines; remove text"),
         (document(ENTRY[HOLDS], at="{ lines = [] }"), "fill in lines"),
         (document(ENTRY[HOLDS], at="{ lines = [[2, 1]] }"), "the first and the last line"),
@@ -228,22 +189,6 @@ def test_an_entry_that_lacks_a_part_is_refused(entry):
 def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text, message):
     with pytest.raises(ValueError, match=r"normbook/claims/register/\w+\.toml.*" + message):
         ledger.read({"000": text})
-
-
-# Experiments name their set-up and their seeds.
-
-
-@pytest.mark.parametrize(
-    ("run", "message"),
-    [
-        ("", "add setup, trial"),
-        (RUN.replace("0a1b2c3", "later"), "setup = a commit"),
-        (RUN.replace("noise.HEAVY", "heavy noise"), "name a Trial of normbook/studies"),
-    ],
-)
-def test_an_experiment_without_setup_or_trial_is_refused(run, message):
-    with pytest.raises(ValueError, match=f"claim 000-01.*: expected .*{message}"):
-        read(EXPERIMENTAL + run)
 
 
 # A verdict that changed says why, and addresses stay good.
@@ -266,27 +211,18 @@ def test_every_verdict_that_was_once_another_says_why_it_changed():
         old.setdefault(claim["id"], set()).add(claim["verdict"])
     for claim in claims.values():
         others, said = old.get(claim.id, set()) - {claim.verdict}, claim.changed
-        told = said.startswith("Was ") and any(
-            v in said and len(said) > len(v) + 20 for v in others
-        )
-        assert told or not others, claim.id
-
-
-def anchors(*pages):
-    return re.findall(r'<tr id="([\w-]+)"', "\n".join(page._repr_html_() for page in pages))
-
-
-def whole_ledger():
-    return Ledger({claim.page: "title" for claim in ledger.register().claims.values()})
+        reasons = [v for v in others if v in said and len(said) > len(v) + 20]
+        assert not others or (reasons and said.startswith("Was ")), claim.id
 
 
 def test_every_claim_and_every_slip_is_an_anchor_of_the_ledger():
     _, claims, slips = ledger.register()
-    assert anchors(whole_ledger(), Slips()) == [*claims, *slips]
+    pages = ledger.Ledger({claim.page: "title" for claim in claims.values()}), ledger.Slips()
+    html = "\n".join(page._repr_html_() for page in pages)
+    assert re.findall(r'<tr id="([\w-]+)"', html) == [*claims, *slips]
 
 
 # The tables show all of it.
-
 
 CARD = re.compile(r"\[([\w-]+)\]\(([\w/-]+)\.ipynb#cell-id=claim-([\w-]+)\)")
 
@@ -294,7 +230,7 @@ CARD = re.compile(r"\[([\w-]+)\]\(([\w/-]+)\.ipynb#cell-id=claim-([\w-]+)\)")
 @pytest.mark.parametrize("page", sorted({c.page for c in ledger.register().claims.values()} - {""}))
 def test_what_is_said_lists_every_claim_of_a_page_under_its_verdict_with_a_link_to_its_card(page):
     own = {c.id: c for c in ledger.register().claims.values() if c.page == page}
-    head, _, *rows = Said(page)._repr_markdown_().splitlines()
+    head, _, *rows = ledger.Said(page)._repr_markdown_().splitlines()
     seen = []
     for _, said, count, links, _ in (map(str.strip, row.split("|")) for row in rows):
         found = CARD.findall(links)
@@ -307,7 +243,7 @@ def test_what_is_said_lists_every_claim_of_a_page_under_its_verdict_with_a_link_
 def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
     claims = ledger.register().claims
     titles = {claim.page: f"title of {claim.page}" for claim in claims.values()}
-    html = Ledger(titles)._repr_html_()
+    html = ledger.Ledger(titles)._repr_html_()
     assert html.count("<tr") == 1 + len(claims)
     for claim in claims.values():
         row = html.split(f'<tr id="{claim.id}"')[1].split("</tr>")[0]
@@ -319,18 +255,15 @@ def test_the_ledger_holds_every_claim_with_its_anchor_and_its_verdict():
 def test_the_errata_hold_everything_that_a_document_got_wrong():
     _, claims, slips = ledger.register()
     for document in DOCUMENTS:
-        html = Errata(document)._repr_html_()
-        own = {
-            c.id
-            for c in claims.values()
-            if document in c.at and c.verdict in (FALSE, CONDITIONS, LIMIT)
-        }
+        html = ledger.Errata(document)._repr_html_()
+        wrong = (c for c in claims.values() if c.verdict in (FALSE, CONDITIONS, LIMIT))
+        own = {c.id for c in wrong if document in c.at}
         own |= {slip.id for slip in slips.values() if slip.source == document}
         assert own and own == set(re.findall(r"ledger\.html#([\w-]+)", html))
 
 
 def test_the_ledger_page_explains_every_verdict():
-    texts = [cell.source for cell in NOTEBOOKS["ledger"].cells if cell.cell_type == "markdown"]
+    texts = [cell.source for page, cell in read_cells("markdown") if page == "ledger"]
     assert [v for v in VERDICTS if f"- **{v}**: " not in "\n".join(texts)] == []
 
 
@@ -347,21 +280,15 @@ class Call(NamedTuple):
     cell: str  # its id
 
 
-def code(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+def calls(page, cell):
+    shown = "\n".join(output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    for node in ast.walk(ast.parse(cell.source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
+            named = getattr(node.args[0], "value", None) if node.args else None
+            yield Call(page, named, node, shown, cell.id)
 
 
-def calls(page, notebook):
-    for cell in code(notebook):
-        data = [output.get("data", {}) for output in cell.outputs]
-        shown = "\n".join(d.get("text/html", "") for d in data)
-        for node in ast.walk(ast.parse(cell.source)):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
-                named = getattr(node.args[0], "value", None) if node.args else None
-                yield Call(page, named, node, shown, cell.id)
-
-
-CALLS = [call for name, notebook in NOTEBOOKS.items() for call in calls(name, notebook)]
+CALLS = [call for page, cell in read_cells() for call in calls(page, cell)]
 
 
 def test_every_claim_is_decided_by_one_cell_and_every_decision_is_registered():
@@ -376,13 +303,13 @@ def test_a_cell_shows_its_decision_and_on_a_page_of_claims_has_the_id_of_its_cla
         assert "/" not in call.page or call.cell == f"claim-{call.claim}"
 
 
-def bindings(notebook):
-    """Name: every expression that the cells bind to it alone."""
-    bound = {}
-    for cell in code(notebook):
+def bindings():
+    """For each page, name: every expression that its cells bind to it alone."""
+    bound = defaultdict(lambda: defaultdict(list))
+    for page, cell in read_cells():
         for node in ast.walk(ast.parse(cell.source)):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                bound.setdefault(node.targets[0].id, []).append(node.value)
+                bound[page][node.targets[0].id].append(node.value)
     return bound
 
 
@@ -403,7 +330,7 @@ def written_down(expression, bound):
 
 
 def test_what_decides_is_computed_and_not_written_down():
-    bound = {name: bindings(notebook) for name, notebook in NOTEBOOKS.items()}
+    bound = bindings()
     for call in CALLS:
         for keyword in call.node.keywords:
             if keyword.arg in ("given", "planted", "beyond", "inside", "outside"):

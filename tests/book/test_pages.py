@@ -3,17 +3,15 @@
 import json
 import re
 
-import nbformat
 from index_words import glossary
-from project import CHAPTERS, NOTEBOOKS, ROOT
+from project import ROOT, read_cells
 
 from normbook.claims import register
 
 
 def printed():
     """Everything that the chapters have printed as text, white space folded."""
-    cells = (cell for path in CHAPTERS for cell in nbformat.read(path, 4).cells)
-    outputs = (output for cell in cells for output in cell.get("outputs", []))
+    outputs = (output for _, cell in read_cells() for output in cell.outputs)
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
     return {" ".join(line.split()) for text in texts for line in text.splitlines()}
 
@@ -39,9 +37,7 @@ def test_every_dependency_is_explained_in_the_readme():
 
 def test_the_kernels_were_measured_with_the_pinned_versions():
     pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    found = json.loads((ROOT / "normbook/data/kernels.json").read_text(encoding="utf-8"))[
-        "versions"
-    ]
+    found = json.loads((ROOT / "normbook/data/kernels.json").read_text("utf-8"))["versions"]
     assert found == {n: re.search(rf"^{n}==(\S+)", pins, re.M)[1] for n in found}
     assert found.keys() == {"numpy", "numba", "torch"}
 
@@ -49,12 +45,10 @@ def test_the_kernels_were_measured_with_the_pinned_versions():
 def cited():
     """The keys that the chapters cite, each with the pages that do."""
     pages = {}
-    for name, path in NOTEBOOKS.items():
-        for cell in nbformat.read(path, 4).cells:
-            if cell.cell_type == "markdown":
-                for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", cell.source):
-                    for key in keys.split(","):
-                        pages.setdefault(key.strip(), set()).add(name)
+    for name, cell in read_cells("markdown"):
+        for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", cell.source):
+            for key in keys.split(","):
+                pages.setdefault(key.strip(), set()).add(name)
     return pages
 
 
@@ -71,8 +65,7 @@ def test_every_paper_whose_claims_are_decided_is_cited_on_the_page_that_decides_
 
 def terms_used():
     """The terms of the glossary that the chapters mark, in lower case."""
-    cells = (cell for path in CHAPTERS for cell in nbformat.read(path, 4).cells)
-    marked = (re.findall(r"\{term\}`([^`]+)`", cell.source) for cell in cells)
+    marked = (re.findall(r"\{term\}`([^`]+)`", c.source) for _, c in read_cells("markdown"))
     return {re.sub(r".*<(.*)>", r"\1", term).lower() for found in marked for term in found}
 
 

@@ -4,20 +4,17 @@ import re
 import shlex
 import sys
 import tomllib
+from pathlib import Path
 
-import nbformat
 import page_budget
 import pytest
-from project import CHAPTERS, ROOT, run
+from project import ROOT, read_cells, run
 
 pytestmark = pytest.mark.programs
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
 assert len(SNIPPETS) == 3  # each has its test
-# Run a snippet where only some packages are there, as on a machine that has no others: whatever
-# is looked for under another name, and is not part of Python, is not found.
-# what torch and SymPy import themselves
 
 
 @pytest.mark.parametrize(
@@ -44,11 +41,10 @@ RECIPES = "in-practice-", "evaluation-gap-"
 
 def shown_blocks():
     """What each page shows of the library, by page and cell."""
-    for path in CHAPTERS:
-        for cell in nbformat.read(path, as_version=4).cells:
-            if cell.cell_type == "code" and re.search(r"\bSource\(", cell.source):
-                texts = [output.data["text/markdown"] for output in cell.outputs]
-                yield f"{path.stem}-{cell.id}", page_budget.code_blocks("".join(texts))
+    for name, cell in read_cells():
+        if re.search(r"\bSource\(", cell.source):
+            texts = [output.data["text/markdown"] for output in cell.outputs]
+            yield f"{Path(name).name}-{cell.id}", page_budget.code_blocks("".join(texts))
 
 
 def unknown_names(folder):

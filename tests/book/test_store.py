@@ -16,19 +16,6 @@ def test_the_committed_files_are_as_the_tools_write_them(path, tmp_path):
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
-def test_each_run_has_a_line_and_a_changed_run_changes_one(tmp_path):
-    runs = [{"seed": seed, "loss": [1.5, None]} for seed in range(4)]
-    texts = []
-    for seed in (2, 9):
-        runs[2]["seed"] = seed
-        store.write_json(tmp_path / "runs.json", {"steps": 3, "runs": runs, "more": runs[:1]})
-        texts.append((tmp_path / "runs.json").read_text().splitlines())
-    differing = [pair for pair in zip(*texts, strict=True) if len(set(pair)) == 2]
-    assert differing == [
-        ('  {"seed": 2, "loss": [1.5, null]},', '  {"seed": 9, "loss": [1.5, null]},')
-    ]
-
-
 @pytest.mark.parametrize("value", ["a [{ b", float("nan"), float("inf")])
 def test_what_would_not_come_back_is_refused_and_nothing_is_written(value, tmp_path):
     with pytest.raises(ValueError):

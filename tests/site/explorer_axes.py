@@ -50,17 +50,14 @@ def cases(rng):
         for kind, layer in LAYERS:
             eps = rng.uniform(1e-3, 1)
             xhat, rstd = layer(x, eps)
-            yield (x.ravel(), shape, kind, eps), expected(x, xhat, rstd)
-
-
-def expected(x, xhat, rstd):
-    size = np.abs(x).max()
-    return {
-        "y": (xhat.ravel(), rstd.max() * size),
-        # A mean that is nearly the value itself loses the digits that the square takes.
-        "rstd": (rstd.ravel(), rstd.max() * (1 + rstd.max() * size)),
-        "mean": ((x - xhat / rstd).ravel(), size),
-    }
+            size, most = np.abs(x).max(), rstd.max()
+            said = {
+                "y": (xhat.ravel(), most * size),
+                # A mean that is nearly the value itself loses the digits that the square takes.
+                "rstd": (rstd.ravel(), most * (1 + most * size)),
+                "mean": ((x - xhat / rstd).ravel(), size),
+            }
+            yield (x.ravel(), shape, kind, eps), said
 
 
 X = np.array(exploring.numbers("axes", "X")).reshape(3, 4, 2, 2)

@@ -35,10 +35,7 @@ def rows(x, d, share):
 
 
 BATCH, START, OTHER = np.array([[0.0, 2, 4, 10], [-0.5, 1.5, -1, 1.5], [1, 0.5, -2, 0]])[..., None]
-SHOWN = {
-    "": rows(BATCH, START, 0),
-    "&count=3&share=2&d=1,0.5,-2,0": rows(BATCH[:3], OTHER[:3], 2),
-}
+SHOWN = {"": rows(BATCH, START, 0), "&count=3&share=2&d=1,0.5,-2,0": rows(BATCH[:3], OTHER[:3], 2)}
 PLANTED = {
     "the mean stays": ("value - height - slope", "value - slope"),
     "no epsilon": ("variance + eps", "variance"),

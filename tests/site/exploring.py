@@ -14,6 +14,7 @@ import re
 
 import numpy as np
 from project import ROOT
+from site_checks import listen
 
 FOLDER = ROOT / "_static" / "explorers"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem != "frame")
@@ -57,11 +58,9 @@ def html(name):
 
 
 def open_in(context, name, state=""):
-    """The page in this context of a browser; page.said collects what the browser says of it."""
+    """The page in this context of a browser; page.said collects what the browser complains of."""
     page = context.new_page()
-    page.said = []
-    page.on("console", lambda message: page.said.append(message.text))
-    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.said = listen(page)["console"]
     page.route(
         "**/*", lambda route: route.fulfill(content_type="text/html; charset=utf-8", body=content)
     )

@@ -140,12 +140,9 @@ PACKED = (".webp", ".png", ".woff", ".woff2")  # compressed already
 
 def weight(arrival, folder):
     """How many KiB a page is over the wire, all that it asked for in its first view included."""
-    names = {urlsplit(url).path.lstrip("/") for url in arrival["requests"]}
-    data = (
-        (name, Path(folder, name).read_bytes()) for name in names if Path(folder, name).is_file()
-    )
-    sizes = (len(d if name.endswith(PACKED) else gzip.compress(d)) for name, d in data)
-    return sum(sizes) / 1024
+    paths = {Path(folder, urlsplit(url).path.lstrip("/")) for url in arrival["requests"]}
+    data = ((path.suffix in PACKED, path.read_bytes()) for path in paths if path.is_file())
+    return sum(len(d if packed else gzip.compress(d)) for packed, d in data) / 1024
 
 
 def burdens(arrival, folder, nodes):
@@ -320,20 +317,14 @@ def link_problems(seen, root, folder, ids):
 def resolves(link, folder, ids):
     page, anchor = urldefrag(link)
     exists = Path(folder, urlsplit(page).path.lstrip("/")).is_file()
-    return exists and (not anchor or page not in ids or anchor in ids[page])
+    return exists and (not anchor or anchor in ids.get(page, [anchor]))
 
 
 def found_by_search(page, phrase):
     """Return the addresses that the site's own search, open in `page`, lists for `phrase`."""
-    page.evaluate(
-        "phrase => {"
-        " document.querySelector('#search-results').replaceChildren();"
-        " Search.performSearch(phrase); }",
-        phrase,
-    )
+    page.evaluate("document.querySelector('#search-results').replaceChildren()")
+    page.evaluate("phrase => Search.performSearch(phrase)", phrase)
     # The line of the summary is empty until all pages are listed; the words of a page that was
     # found may stand above it long before.
-    page.wait_for_function(
-        "() => document.querySelector('#search-results .search-summary')?.innerText"
-    )
+    page.wait_for_function("document.querySelector('#search-results .search-summary')?.innerText")
     return page.evaluate("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")

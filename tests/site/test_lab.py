@@ -10,7 +10,7 @@ from jupyter_client.manager import start_new_kernel
 from jupyterlab.commands import get_app_dir
 from nbformat.v4 import new_code_cell, new_notebook
 from project import ROOT
-from refresh import KERNEL, tidy
+from refresh import KERNEL
 from traitlets.config import PyFileConfigLoader
 
 LAB = ROOT / "tools" / "lab"
@@ -67,19 +67,3 @@ def test_no_setting_asks_for_news_and_each_is_one_that_jupyterlab_knows(config):
         assert set(settings) <= set(known)
     assert settings["fetchNews"] in {option["const"] for option in known["fetchNews"]["oneOf"]}
     assert settings["fetchNews"] == "false" and settings["checkForUpdates"] is False
-
-
-FOLDS = {
-    "hide-input": {"jupyter": {"source_hidden": True}},
-    "hide-output": {"jupyter": {"outputs_hidden": True}},
-    "hide-cell": {"jupyter": {"source_hidden": True, "outputs_hidden": True}},
-    "another": {},
-}
-
-
-@pytest.mark.parametrize("tag", FOLDS)
-def test_what_a_tag_folds_on_the_site_is_folded_in_jupyterlab(tag):
-    by_hand = {"jupyter": {"source_hidden": True}, "collapsed": True}
-    cell = new_code_cell("1", metadata={"tags": [tag]} | by_hand)
-    tidy(new_notebook(cells=[cell]))
-    assert cell.metadata == {"tags": [tag]} | FOLDS[tag]

@@ -6,38 +6,6 @@ import unicodedata
 import mathematics
 import mathematics_font
 import pytest
-import sympy as sp
-
-A, B, GAMMA, VAR = sp.symbols(r"a b gamma \sigma^{2}", positive=True)
-i, j, k, m = sp.symbols("i j k m", integer=True, positive=True)
-X, D, XHAT = (sp.IndexedBase(name) for name in ("x", "dy", r"\hat{x}"))
-F, W, V = sp.Function("f"), sp.MatrixSymbol("W", m, m), sp.MatrixSymbol("v", m, 1)
-LOSS = sp.Symbol(r"\frac{\partial L}{\partial x_i}")
-MEAN = sp.Sum(X[i], (i, 1, m)) / m
-INNER = sp.Sum(D[j] * XHAT[j], (j, 1, m)) / m
-DERIVED = [
-    sp.Eq(LOSS, GAMMA / sp.sqrt(VAR + A) * (D[k] - MEAN - XHAT[k] * INNER)),
-    sp.Sum(sp.KroneckerDelta(i, k) * D[i], (i, 1, m)),
-    sp.Derivative(F(A, B), A, (B, 2)),
-    sp.Piecewise((A, A > 0), (0, True)),
-    sp.Matrix([[A, B], [0, 1]]),
-    sp.Trace(W * V * V.T),
-    sp.Inverse(W) * sp.OneMatrix(m, 1) + sp.ZeroMatrix(m, 1),
-    sp.Integral(sp.exp(-(A**2) / 2), (A, -sp.oo, sp.oo)),
-    sp.Product(X[i], (i, 1, m)),
-    sp.Max(A, B) + sp.Abs(A - B) + sp.floor(A) + sp.ceiling(B) + sp.sign(A),
-    sp.log(A) + sp.tanh(B) + sp.erf(A) + sp.factorial(m) + sp.binomial(m, k),
-    sp.Ne(A, B) & (A <= 1),
-    sp.Mod(i, 3) + sp.root(A, 3) + sp.Float("1.5e-10") - sp.Rational(1, 3) * A,
-    sp.symbols("alpha_1^2 xbar xhat xtilde xdot xprime eps_10"),
-]
-
-
-@pytest.mark.parametrize("expression", DERIVED, ids=lambda expression: str(expression)[:40])
-def test_what_sympy_writes_is_converted(expression):
-    for display in (True, False):
-        assert len(mathematics.mathml(sp.latex(expression), display=display))
-
 
 WRONG = {
     r"\nosuch x": "Unknown command",

@@ -11,7 +11,6 @@ DIGITS = data.digits(np.random.default_rng(0), "raw")
 
 
 def test_skewness_and_correlation_each_count_as_a_departure_from_a_gaussian():
-    """Skewness alone, correlation alone, and neither of them."""
     gaussian = RNG.standard_normal((2000, 6))
     correlated = gaussian @ (np.eye(6) + 0.5)
     skewed = RNG.exponential(size=(2000, 6))

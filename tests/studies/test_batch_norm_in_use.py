@@ -53,10 +53,3 @@ def test_a_step_of_the_weights_moves_the_folded_ones_by_the_stretch(given):
     assert (scale * slopes[0] - scale**2 * slopes[1]).abs().max() < 1e-12
     first, second = use.stretch(net)
     assert abs(first - (scale**2).mean()) < 1e-12 and 5 < first < 7 and second > 1
-
-
-def test_only_with_frozen_statistics_are_gradients_of_parts_those_of_the_whole(given):
-    for mode, same in ((True, False), (False, True)):
-        start = copy.deepcopy(given.net).train(mode)
-        apart = use.unlike_the_whole(start, given.digits, given.order[0], parts=4)
-        assert (apart < 1e-12) is same

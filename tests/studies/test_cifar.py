@@ -14,7 +14,8 @@ FILES = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
 
 
 def records(images, rng):
-    """Bytes of the format, written down here once more, image by image."""
+    """Bytes of the format, written down here once more, image by image: the label, then red row by
+    row, then green, then blue."""
     pixels = rng.integers(0, 256, (images, 3, 32, 32), dtype=np.uint8)
     labels = rng.permutation(np.arange(images) % 10).astype(np.uint8)
     rows = [bytes([label]) + image.tobytes() for label, image in zip(labels, pixels, strict=True)]
@@ -30,35 +31,11 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture
-def tool(monkeypatch):
-    """Runs the command in this process; returns the line with which it gave up, if it did."""
-
-    def run_with(*arguments):
-        monkeypatch.setattr("sys.argv", ["cifar.py", *map(str, arguments)])
-        try:
-            command.main()
-        except SystemExit as end:
-            assert "\n" not in end.code
-            return end.code
-
-    return run_with
-
-
 def test_every_file_is_read_in_order_and_no_byte_is_lost(folder):
     rng = np.random.default_rng(0)
     _, pixels, labels = (list(part) for part in zip(*(records(6, rng) for _ in FILES), strict=True))
     ours = [np.concatenate(part) for part in zip(*cifar.load(folder), strict=True)]
     assert all(map(np.array_equal, ours, map(np.concatenate, (pixels, labels))))
-
-
-def test_a_record_is_a_label_then_red_row_by_row_then_green_then_blue(tmp_path):
-    record = np.zeros(RECORD, np.uint8)
-    record[0], record[1 + 1], record[1 + 32], record[1 + 1024], record[-1] = 7, 10, 20, 30, 40
-    (tmp_path / "one.bin").write_bytes(record.tobytes())
-    image, label = (part[0] for part in cifar.read(tmp_path / "one.bin"))
-    places = image[0, 0, 1], image[0, 1, 0], image[1, 0, 0], image[2, 31, 31]
-    assert (label, *places, image.sum()) == (7, 10, 20, 30, 40, 100)
 
 
 @pytest.mark.parametrize(
@@ -115,20 +92,20 @@ def test_the_vgg_is_what_torchs_own_modules_compute(name):
     assert ours.shape == (5, 10) and (ours - theirs).abs().max() < 1e-9 * theirs.abs().max()
 
 
-def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(tool, folder, tmp_path):
-    assert tool(folder, "--steps", "3", "--width", "2", "--out", tmp_path / "out") is None
+def test_the_command_trains_both_nets_and_writes_three_pictures_and_numbers(
+    monkeypatch, folder, tmp_path
+):
+    options = "--steps", "3", "--width", "2", "--out", str(tmp_path / "out")
+    monkeypatch.setattr("sys.argv", ["cifar.py", str(folder), *options])
+    command.main()
     pictures = sorted(path.name for path in tmp_path.glob("out/*.png"))
     assert pictures == ["changes.png", "loss.png", "smoothness.png"]
-    assert all(path.read_bytes()[:4] == b"\x89PNG" for path in tmp_path.glob("out/*.png"))
     results = json.loads((tmp_path / "out" / "cifar.json").read_text())
     assert results["steps"] == 3 and results["rate"] == 0.1
     for name, norm in cifar.NORMS.items():
         again = command.summary(cifar.run(*cifar.load(folder), norm, 3, width=2))
         assert results[name] == again  # to the last digit
         assert again["probed steps"] == [0, 1, 2] and len(again["last losses"]) == 3
-        assert 0 <= again["test accuracy"] <= 1
-        assert all(np.array(again["loss from"]) <= again["loss to"])
-        assert min(again["smoothness"]) > 0
     assert results["without"]["loss to"] != results["batch norm"]["loss to"]
 
 
@@ -140,12 +117,3 @@ def test_the_accuracy_counts_every_image_once():
     answers = cifar.forward(params, cifar.scaled(torch.tensor(pixels), scale), norm).argmax(dim=1)
     labels = (answers.numpy() + (np.arange(12) % 4 > 0)) % 10
     assert cifar.accuracy(params, cifar.Images(pixels, labels), scale, norm, batch=5) == 0.25
-
-
-@pytest.mark.parametrize("file", [None, "data_batch_2.bin"], ids=["no folder", "truncated"])
-def test_the_command_says_what_is_wrong_in_one_line(tool, folder, file):
-    if file:
-        whole = (folder / file).read_bytes()
-        (folder / file).write_bytes(whole[:-100])
-    line = tool(folder if file else folder / "absent")
-    assert line.startswith("cifar: expected ") and (file or "absent") in line

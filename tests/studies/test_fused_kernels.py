@@ -31,7 +31,7 @@ def test_the_stored_table_is_whole():
 
 @pytest.mark.parametrize("name", kernel_bench.REFERENCES)
 def test_both_sides_of_the_bench_compute_the_same(name):
-    calls = kernel_bench.prepared(name, (4, 32, 3, 2))
+    calls = kernel_bench.prepare(name, (4, 32, 3, 2))
     y, theirs = calls.forward()[0], calls.torch_forward().numpy()
     assert np.abs(y - theirs).max() < 1e-5 < np.abs(y).max()
     for ours, other in zip(calls.backward(), calls.torch_backward(), strict=True):
@@ -64,32 +64,33 @@ def test_the_summary_is_of_all_rows_and_counts_those_that_are_lost():
     assert fk.lost(ROWS) == [ROWS[2]]
 
 
-def test_the_operations_are_those_of_the_source():
-    """Counted on numbers that count: each value meets this many operations in the kernels."""
+class Counted(float):
+    """A number that counts what is computed with it."""
 
-    class Counted(float):
-        count = 0
+    count = 0
 
-    def operation(name):
-        def counted(a, b):
-            Counted.count += 1
-            return Counted(getattr(float, name)(float(a), float(b)))
 
-        return counted
+for name in ("add", "radd", "sub", "rsub", "mul", "rmul"):
 
-    for name in ("add", "radd", "sub", "rsub", "mul", "rmul"):
-        setattr(Counted, f"__{name}__", operation(f"__{name}__"))
-    row = np.array([Counted(v) for v in (1.0, 2.0, 4.0, 8.0)], dtype=object)
-    k = fused.kernels
+    def counted(a, b, name=f"__{name}__"):
+        Counted.count += 1
+        return Counted(getattr(float, name)(float(a), float(b)))
+
+    setattr(Counted, f"__{name}__", counted)
+
+ROW = np.array([Counted(v) for v in (1.0, 2.0, 4.0, 8.0)], dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "each"),
+    [
+        ("powers", (ROW, 1.0), 4),  # and five in (x - hi) - lo) * k * g + b
+        ("weighted_products", (ROW, ROW, ROW, 0.0, 0.0), 6),
+        ("products", (ROW, ROW, 0.0, 0.0), 5),
+        ("gradient", (*ROW[:3], 0.0, 0.0), 1),  # behind gamma · dy and the two of (x - hi) - lo
+    ],
+)
+def test_each_value_meets_as_many_operations_as_the_source_says(kernel, given, each):
     Counted.count = 0
-    k.powers.py_func(row, 1.0)
-    assert Counted.count == 4 * len(row)  # and five in (x - hi) - lo) * k * g + b
-    Counted.count = 0
-    k.weighted_products.py_func(row, row, row, 0.0, 0.0)
-    assert Counted.count == 6 * len(row)
-    Counted.count = 0
-    k.products.py_func(row, row, 0.0, 0.0)
-    assert Counted.count == 5 * len(row)
-    Counted.count = 0
-    k.gradient.py_func(row[0], row[1], row[2], 0.0, 0.0)
-    assert Counted.count == 4  # behind gamma · dy and the two of (x - hi) - lo
+    getattr(fused.kernels, kernel).py_func(*given)
+    assert Counted.count == each * len(ROW)

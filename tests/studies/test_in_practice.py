@@ -9,19 +9,6 @@ from torch import nn
 from normbook.studies import in_practice
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape", "reached"),
-    [
-        (nn.BatchNorm1d(6), (4, 6), (4, 1)),
-        (nn.LayerNorm(6), (4, 6), (1, 6)),
-        (nn.GroupNorm(3, 6), (4, 6, 5), (1, 2, 5)),
-        (nn.Identity(), (4, 6), (1, 1)),
-    ],
-)
-def test_a_change_reaches_what_shares_a_statistic(layer, shape, reached):
-    assert in_practice.reach(layer, shape) == reached
-
-
 def test_asking_a_layer_leaves_its_statistics():
     norm = nn.BatchNorm1d(6)
     in_practice.reach(norm, (4, 6))

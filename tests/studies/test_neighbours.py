@@ -3,7 +3,6 @@
 import numpy as np
 
 from normbook.studies import neighbours, rms_norm, spectral_norm
-from normlib.layers import standardize, standardize_backward
 
 
 def test_the_largest_weight_keeps_its_bound_and_attains_it():
@@ -14,20 +13,6 @@ def test_the_largest_weight_keeps_its_bound_and_attains_it():
     extreme = neighbours.largest_weight(np.eye(1, 8)[0], opposed, 2.0)
     bound = neighbours.most_that_fits(2.0, 9)
     assert max(drawn) <= bound and np.isclose(extreme, bound)
-
-
-def test_the_pace_is_that_of_a_normalized_step():
-    h, b = np.array([1.0, 0.0]), np.array([np.cos(2.0), np.sin(2.0)])
-    for size in (1.0, 3.0):
-        step = neighbours.unit(h + 0.3 * (size * b - h))
-        assert np.isclose(np.arccos(step @ h) / 2.0, neighbours.pace(0.3, 2.0, size))
-
-
-def test_the_cosines_of_standardized_weights_are_zero():
-    w, upstream = np.random.default_rng(0).standard_normal((2, 4, 9))
-    cache = standardize(w, axes=(1,), eps=0.0)[1]
-    assert max(neighbours.cosines(w, standardize_backward(upstream, cache))) < 1e-12
-    assert min(neighbours.cosines(w, upstream)) > 0.01
 
 
 def test_the_gradient_of_the_weights_before_rms_norm_is_that_of_the_loss():

@@ -12,15 +12,6 @@ DIGITS = data.digits(np.random.default_rng(0), "raw")
 SETTING = {"layers": 3, "rate": 0.1, "seed": 2, "steps": 25}
 
 
-def test_the_noise_has_the_moments_of_its_definition():
-    """Between units U(-½, ½) and U(1, 1¼); within a unit U(±0.1) and a deviation of 0.1."""
-    factor, shift = (part.numpy() for part in noise.draw(400, 4000, np.random.default_rng(0)))
-    found = [shift.mean(axis=0).var(), shift.var(axis=0).mean()]
-    found += [factor.mean(), factor.mean(axis=0).var(), factor.var(axis=0).mean()]
-    expected = [1 / 12, 0.1**2 / 3, 9 / 8, 0.25**2 / 12, 0.1**2]
-    assert np.allclose(found, expected, rtol=0.05)
-
-
 def test_noise_of_no_strength_is_the_norm_and_other_noise_is_drawn_at_every_call():
     z = torch.tensor(np.random.default_rng(0).standard_normal((9, 4)))
     gamma, beta = torch.full((4,), 2.0).double(), torch.ones(4).double()

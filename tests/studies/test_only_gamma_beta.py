@@ -43,7 +43,6 @@ def test_a_whole_mask_has_ones_on_the_arrays_named_and_nowhere_else():
 
 
 def test_with_everything_chosen_the_losses_are_those_of_torchs_adam():
-    """Everything chosen: torch's modules with torch's own Adam have the same losses."""
     params, order = start()
     everything = parts.whole(params, list(params))
     net = networks.torch_twin(params)
@@ -70,17 +69,7 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
 # The experiment itself.
 
 
-def test_gamma_and_beta_are_as_many_as_the_random_weights_and_the_last_layer_has_650():
-    for depth in (2, 4, 8):
-        params, rng = parts.start(depth, 0)
-        masks = [parts.PARTS[n](params, rng) for n in ("gamma and beta", "random weights")]
-        masks += [parts.PARTS["last layer"](params, rng)]
-        counts = [int(sum(m.sum() for m in mask.values())) for mask in masks]
-        assert counts == [128 * depth, 128 * depth, 650]
-
-
 def test_all_parts_start_from_the_same_net_of_a_seed():
-    """Every part of a seed begins with the same net; another seed has another one."""
     nets = [parts.chosen(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
     other = parts.chosen("beta", 2, 1)[0]
     same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])

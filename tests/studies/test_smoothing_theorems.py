@@ -28,14 +28,6 @@ def test_the_later_gradients_are_those_of_their_losses():
     )
 
 
-def test_the_first_half_is_an_identity_in_the_cases():
-    s, m = theorems.slopes(CASES), 8
-    ratio, squared = CASES.gamma / s.sigma, theorems.dot(s.v, s.v)
-    second = CASES.gamma / (m * s.sigma**2) * theorems.dot(s.g, s.yhat) * squared
-    assert np.allclose(s.curvature, ratio**2 * s.later - second)
-    assert not np.allclose(s.curvature, ratio**2 * s.later_at_y - second)
-
-
 def test_the_form_keeps_the_ratio_and_stays_semidefinite():
     rng = np.random.default_rng(2)
     g, v = rng.standard_normal((2, 8, 20))

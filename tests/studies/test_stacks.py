@@ -28,15 +28,6 @@ def test_the_two_rates_are_the_ends_of_the_scale_on_which_a_growth_is_placed():
         assert stacks.place(stacks.forgetful_rate(kind, 8), kind, 8) == 1
 
 
-def test_a_stack_follows_the_rate_of_its_activation_and_not_with_a_forgotten_variance():
-    def places(norm):
-        draws = map(np.random.default_rng, range(3))
-        found = [stacks.growth(6, "linear", rng, width=128, norm=norm) for rng in draws]
-        return np.mean([stacks.place(growth, "linear", 6) for growth in found])
-
-    assert places(stacks.BATCH) < 0.5 < places(stacks.forgetful())
-
-
 def test_every_slope_is_that_of_its_activation():
     y, h = np.linspace(-2, 2, 8), 1e-6
     for activation in stacks.ACTIVATIONS.values():

@@ -29,10 +29,6 @@ def test_lengths_are_compared_at_the_loss_that_all_reach():
     assert trials.lengths_at_loss([fast, slow]) == [5.0, 6.0]
 
 
-def test_weight_norm_solves_the_regression_at_twice_the_rate():
-    assert trials.steps_needed(1, 2.0, normalized=True) < 2000
-
-
 def test_the_net_with_weight_norm_has_the_gradient_of_its_loss():
     """The gradients of v and g, along a random direction."""
     gradient = trials.network(data.digits(np.random.default_rng(0), "raw"), normalized=True)
