@@ -1,6 +1,6 @@
-"""Measure the exchanges of batch norm over processes, and how long all workers take to end when one
-is lost, and write normbook/data/distributed_batch_norm.json: python tools/lost_workers.py. About two
-minutes, best on an idle machine.
+"""Measure the exchanges of batch norm over processes, and how long all workers take to end when
+one is lost, and write normbook/data/distributed_batch_norm.json: python tools/lost_workers.py.
+About two minutes, best on an idle machine.
 """
 
 import os
