@@ -20,6 +20,7 @@ from normbook.studies import landscape
 TORCH = (1 / 6) ** 0.5
 BAND = 0.7, 1.5  # losses at which nets are compared
 RATE, FACTORS, STEPS = 0.1, (0.5, 1.0, 2.0, 4.0), 60
+BROKEN = 100.0  # in units of 2/η
 LOSS, GRADIENTS = (0, 1), (2, 3)  # which numbers of `numbers` speak of the loss, which of gradients
 
 
@@ -192,19 +193,21 @@ LEARNING_RATES = Trial(raced, seeds=range(8120, 8130), bounds={"001-15": 0.0953}
 def at_the_edge(seed: int) -> dict[str, float]:
     """The effective smoothness along the ray in units of 2/η, the value above which a step of the
     rate η overshoots on a quadratic: the median over steps 60 to 119, at four rates, on centred
-    and on raw pixels, which are the same to batch norm; and over the steps whose loss lies in the
-    band."""
+    inputs, and on raw ones for the plain net; and over the steps whose loss lies in the band. A net
+    that broke off counts as BROKEN."""
+    nets = {f"{name}, centred": name for name in ("without", "batch norm", "layer norm")}
     found: dict[str, float] = {}
-    for inputs in ("centred", "raw"):
-        split = data.digits(np.random.default_rng(seed), inputs)
-        for name in ("without", "layer norm", *["batch norm"] * (inputs == "centred")):
-            for rate in (0.01, 0.03, 0.1, 0.3):
-                problem = landscape.digits_problem(split, landscape.NORMS[name], seed, 120)
-                seen, losses, _ = landscape.survey(*problem, rate, FACTORS)
-                edge, inside = seen.smoothness * rate / 2, (losses > BAND[0]) & (losses < BAND[1])
-                key = f"{name}, {inputs}, {rate:g}"
-                found[key] = float(np.median(edge[60:])) if len(edge) > 60 else float(edge[-1])
-                found[f"{key}, matched"] = float(np.median(edge[inside] if inside.any() else edge))
+    for net, name in (nets | {"without, raw": "without"}).items():
+        split = data.digits(np.random.default_rng(seed), net.rpartition(", ")[2])
+        for rate in (0.01, 0.03, 0.1, 0.3):
+            problem = landscape.digits_problem(split, landscape.NORMS[name], seed, 120)
+            seen, losses, _ = landscape.survey(*problem, rate, FACTORS)
+            edge = np.nan_to_num(seen.smoothness * rate / 2, nan=BROKEN).clip(max=BROKEN)
+            inside = (losses > BAND[0]) & (losses < BAND[1])
+            later = edge[60:] if len(edge) > 60 else edge
+            found[f"{net}, {rate:g}"] = float(np.median(later))
+            matched = edge[inside] if inside.any() else edge
+            found[f"{net}, {rate:g}, matched"] = float(np.median(matched))
     return found
 
 
