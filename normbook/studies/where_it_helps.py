@@ -267,7 +267,7 @@ def one_rate_each(update: Callable, rates: Tensor) -> Callable:
 class Ends(NamedTuple):
     """How the trainings of a stack of nets ended, each (nets,)."""
 
-    loss: np.ndarray  # on all training data, with their statistics; at most that of guessing
+    loss: np.ndarray  # on all training data, with their statistics
     errors: np.ndarray  # on the test data, with the statistics of the training data: in a hundred
     steps: np.ndarray  # until the mean of 20 losses is below half of that of guessing
 
@@ -303,21 +303,22 @@ def train(setting: Setting, split: Split, seeds: list[int], rates: np.ndarray) -
     low = (sums[window:] - sums[:-window]) / window < guess / 2
     first = np.where(low.any(axis=0), low.argmax(axis=0) + window, np.inf)
     loss, errors = judge(setting, split, params)
-    return Ends(np.fmin(loss, guess), errors, first)
+    return Ends(loss, errors, first)
 
 
 def measure(setting: Setting, seeds: range = SEEDS) -> dict[str, Any]:
     """A cell of the map: which rates learn on the seeds CHOOSING, the best of them, and what the
     fresh seeds give there.
 
-    tried: the mean logarithm of the loss at each rate of the grid. learns: at how many of them a
-    net gets below half of the loss of guessing on most of the seeds.
+    A loss above that of guessing, or none, counts as guessing. tried: the mean logarithm of the
+    loss at each rate of the grid. learns: at how many of them a net gets below half of the loss of
+    guessing on most of the seeds.
     """
     split, rates = load(setting), RATES[setting.optimizer]
     pairs = [(seed, rate) for rate in rates for seed in CHOOSING]
     ends = train(setting, split, [s for s, _ in pairs], np.array([r for _, r in pairs]))
-    losses = ends.loss.reshape(len(rates), -1)
     guess = np.log(LETTERS if setting.task == "text" else 10)
+    losses = np.fmin(ends.loss, guess).reshape(len(rates), -1)
     tried = np.log(losses).mean(axis=1)
     best = float(rates[tried.argmin()])
     found = train(setting, split, [*seeds], np.full(len(seeds), best))
@@ -325,7 +326,7 @@ def measure(setting: Setting, seeds: range = SEEDS) -> dict[str, Any]:
         "tried": tried.tolist(),
         "learns": int((np.median(losses, axis=1) < guess / 2).sum()),
         "rate": best,
-        "log loss": np.log(found.loss).tolist(),
+        "log loss": np.log(np.fmin(found.loss, guess)).tolist(),
         "errors": found.errors.tolist(),
         "steps": [float(n) if np.isfinite(n) else None for n in found.steps],
     }
