@@ -28,7 +28,7 @@ FRAME += "requirements.txt requirements.lock normbook/pyproject.toml"
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
 
 
-def copied(parent):
+def copy_project(parent):
     """Copy the project, without environment, chapters and .git, into a folder with a space."""
     tree = parent / "a book"
     tree.mkdir()
@@ -43,7 +43,7 @@ def copied(parent):
 
 @pytest.fixture
 def tree(tmp_path):
-    return copied(tmp_path)
+    return copy_project(tmp_path)
 
 
 def only_line(result):
@@ -209,7 +209,7 @@ EDITED = {"changed": ("sound.md", "requirements.lock"), "restyled": ("_static/bo
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory):
     """The life of a small book of four pages: what each build said, and the site after it."""
-    tree = copied(tmp_path_factory.mktemp("small"))
+    tree = copy_project(tmp_path_factory.mktemp("small"))
     files = "".join(f"  - file: {page}\n" for page in ("sound", "report", "chapters/page"))
     texts = {
         "_toc.yml": f"format: jb-book\nroot: intro\nchapters:\n{files}",
