@@ -148,9 +148,15 @@ def test_refresh_finds_a_page_by_each_of_its_names_and_no_other(here):
 
 def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
     path = notebook(here, "import os\nprint(os.path.basename(os.getcwd()))", page="claims/page")
+    page = nbformat.read(path, 4)
+    page.cells[0].metadata = {"tags": ["hide-input"], "collapsed": True}
+    nbformat.write(page, path)
     assert make(here, "refresh", "CHAPTER=page").returncode == 0
     once = path.read_bytes()
-    assert nbformat.reads(once.decode(), 4).cells[0].outputs[0].text == "claims\n"
+    page = nbformat.reads(once.decode(), 4)
+    assert page.cells[0].outputs[0].text == "claims\n" and page.metadata == refresh.KERNEL
+    # JupyterLab, which reads no tags, folds what they fold on the site
+    assert page.cells[0].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
     refresh.refresh(path)
     assert path.read_bytes() == once
 
