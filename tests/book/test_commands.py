@@ -28,7 +28,7 @@ FRAME += "requirements.txt requirements.lock normbook/pyproject.toml"
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
 
 
-def copied(parent):
+def copy_project(parent):
     """Copy the project, without environment, chapters and .git, into a folder with a space."""
     tree = parent / "a book"
     tree.mkdir()
@@ -43,7 +43,7 @@ def copied(parent):
 
 @pytest.fixture
 def tree(tmp_path):
-    return copied(tmp_path)
+    return copy_project(tmp_path)
 
 
 def only_line(result):
@@ -148,9 +148,15 @@ def test_refresh_finds_a_page_by_each_of_its_names_and_no_other(here):
 
 def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
     path = notebook(here, "import os\nprint(os.path.basename(os.getcwd()))", page="claims/page")
+    page = nbformat.read(path, 4)
+    page.cells[0].metadata = {"tags": ["hide-input"], "collapsed": True}
+    nbformat.write(page, path)
     assert make(here, "refresh", "CHAPTER=page").returncode == 0
     once = path.read_bytes()
-    assert nbformat.reads(once.decode(), 4).cells[0].outputs[0].text == "claims\n"
+    page = nbformat.reads(once.decode(), 4)
+    assert page.cells[0].outputs[0].text == "claims\n" and page.metadata == refresh.KERNEL
+    # JupyterLab, which reads no tags, folds what they fold on the site
+    assert page.cells[0].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
     refresh.refresh(path)
     assert path.read_bytes() == once
 
@@ -209,7 +215,7 @@ EDITED = {"changed": ("sound.md", "requirements.lock"), "restyled": ("_static/bo
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory):
     """The life of a small book of four pages: what each build said, and the site after it."""
-    tree = copied(tmp_path_factory.mktemp("small"))
+    tree = copy_project(tmp_path_factory.mktemp("small"))
     files = "".join(f"  - file: {page}\n" for page in ("sound", "report", "chapters/page"))
     texts = {
         "_toc.yml": f"format: jb-book\nroot: intro\nchapters:\n{files}",

@@ -9,7 +9,7 @@ from project import ROOT, read_cells
 from normbook.claims import register
 
 
-def printed():
+def list_printed():
     """Everything that the chapters have printed as text, white space folded."""
     outputs = (output for _, cell in read_cells() for output in cell.outputs)
     texts = (output.get("data", {}).get("text/plain", "") for output in outputs)
@@ -25,7 +25,7 @@ def verdict_rows(page):
 
 def test_the_verdict_that_explains_how_to_read_one_was_printed_by_a_chapter():
     page = (ROOT / "how-to-read.md").read_text(encoding="utf-8")
-    assert len(verdict_rows(page)) >= 4 and {*verdict_rows(page)} <= printed()
+    assert len(verdict_rows(page)) >= 4 and {*verdict_rows(page)} <= list_printed()
 
 
 def test_every_dependency_is_explained_in_the_readme():
@@ -42,7 +42,7 @@ def test_the_kernels_were_measured_with_the_pinned_versions():
     assert found.keys() == {"numpy", "numba", "torch"}
 
 
-def cited():
+def find_citations():
     """The keys that the chapters cite, each with the pages that do."""
     pages = {}
     for name, cell in read_cells("markdown"):
@@ -54,11 +54,11 @@ def cited():
 
 def test_every_paper_of_the_bibliography_is_cited_where_it_is_used():
     keys = set(re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text("utf-8"), re.M))
-    assert len(keys) > 30 and keys == set(cited())
+    assert len(keys) > 30 and keys == set(find_citations())
 
 
 def test_every_paper_whose_claims_are_decided_is_cited_on_the_page_that_decides_them():
-    pages = cited()
+    pages = find_citations()
     claims = [c for c in register().claims.values() if not c.id[0].isdigit() and c.page]
     assert [c.id for c in claims if c.page not in pages.get(c.id.rsplit("-", 1)[0], ())] == []
 

@@ -68,7 +68,7 @@ def test_every_trial_has_ten_fresh_seeds_of_its_own_and_all_of_them_are_stored()
 # What was settled beforehand.
 
 
-def settled(source, name):
+def read_settings(source, name):
     """The bounds and the seeds that a module assigns to a trial, as they are written."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
@@ -91,8 +91,8 @@ def test_bounds_and_seeds_of_a_trial_were_committed_before_it_was_run(name):
         pytest.skip("there is no whole git history")
     path, attribute = MODULES[claim.trial], claim.trial.partition(".")[2]
     before = at_commit(claim.setup, path)
-    now = settled((ROOT / path).read_text("utf-8"), attribute)
-    assert now and before and settled(before, attribute) == now
+    now = read_settings((ROOT / path).read_text("utf-8"), attribute)
+    assert now and before and read_settings(before, attribute) == now
     assert at_commit(claim.setup, FILES[claim.trial]) is None
 
 

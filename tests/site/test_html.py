@@ -1,23 +1,20 @@
 """What is text is escaped, and what is HTML already is kept."""
 
-import pytest
-
 from normlib.html import Markup, element, row, table
 
 
-@pytest.mark.parametrize(
-    ("made", "html"),
-    [
-        (
-            element("td", 'a < "b"', title="c & d"),
-            '<td title="c &amp; d">a &lt; &quot;b&quot;</td>',
-        ),
-        (element("td", element("b", "<"), "<"), "<td><b>&lt;</b>&lt;</td>"),
-        (element("tr", data_label="x", class_="y"), '<tr data-label="x" class="y"></tr>'),
-    ],
-)
-def test_text_is_escaped_and_markup_is_kept(made, html):
-    assert made == html
+def test_text_is_escaped_in_an_element_and_in_its_attributes():
+    assert (
+        element("td", 'a < "b"', title="c & d") == '<td title="c &amp; d">a &lt; &quot;b&quot;</td>'
+    )
+
+
+def test_markup_is_kept_and_text_beside_it_is_not():
+    assert element("td", element("b", "<"), "<") == "<td><b>&lt;</b>&lt;</td>"
+
+
+def test_the_names_of_attributes_are_those_of_html():
+    assert element("tr", data_label="x", class_="y") == '<tr data-label="x" class="y"></tr>'
 
 
 def test_a_table_is_its_head_and_its_rows_with_what_stands_between_them():

@@ -30,11 +30,11 @@ def manager(config, tmp_path, monkeypatch):
     return config.ServerApp.contents_manager_class(root_dir=str(tmp_path))
 
 
-def opened(manager):
+def open_page(manager):
     return asyncio.run(manager.get("page.ipynb"))
 
 
-def reported():
+def ask_kernel():
     """What JupyterLab writes into a notebook that it opens: what a kernel says of itself."""
     kernel, client = start_new_kernel(kernel_name="python3")
     try:
@@ -48,13 +48,13 @@ def reported():
 
 
 def test_a_notebook_is_handed_out_as_its_kernel_would_complete_it(manager):
-    metadata = opened(manager)["content"]["metadata"]
-    assert metadata == reported() and metadata != KERNEL
+    metadata = open_page(manager)["content"]["metadata"]
+    assert metadata == ask_kernel() and metadata != KERNEL
 
 
 def test_a_notebook_that_was_only_opened_is_stored_as_it_was(manager, tmp_path):
     before = (tmp_path / "page.ipynb").read_text()
-    asyncio.run(manager.save(opened(manager), "page.ipynb"))
+    asyncio.run(manager.save(open_page(manager), "page.ipynb"))
     assert (tmp_path / "page.ipynb").read_text() == before
 
 

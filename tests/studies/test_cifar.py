@@ -66,7 +66,7 @@ def test_the_scale_is_the_mean_and_deviation_of_each_colour(folder):
     assert x.mean(dim=(0, 2, 3)).abs().max() < 1e-5  # float32
 
 
-def torch_net(params, norm):
+def build_in_torch(params, norm):
     """The same net from torch's own modules."""
     layers, number = [], 0
     for stage in ((0,), (1,), (2, 3), (4, 5), (6, 7)):
@@ -87,7 +87,7 @@ def test_the_vgg_is_what_torchs_own_modules_compute(name):
     x = torch.tensor(np.random.default_rng(1).standard_normal((5, 3, 32, 32)))
     params = {n: value.double() for n, value in cifar.vgg(0, width=4).items()}
     params["bias"] = torch.arange(10.0).double()
-    theirs = torch_net(params, name == "batch norm")(x)
+    theirs = build_in_torch(params, name == "batch norm")(x)
     ours = cifar.forward(params, x, cifar.NORMS[name])
     assert ours.shape == (5, 10) and (ours - theirs).abs().max() < 1e-9 * theirs.abs().max()
 

@@ -30,7 +30,7 @@ def test_the_layers_of_a_bounded_critic_multiply_to_its_bound():
     assert np.allclose(sizes, bound ** (1 / 3), rtol=1e-9)
 
 
-def aligned(one, other):
+def are_aligned(one, other):
     return abs(abs((one * other).sum().item()) - 1) < 1e-6
 
 
@@ -40,7 +40,7 @@ def test_power_iteration_finds_the_singular_vectors():
     for _ in range(300):
         pairs = gan.iterate(net, pairs)
     both = zip(pairs, exact, strict=True)
-    assert all(aligned(u, u_) and aligned(v, v_) for (u, v), (u_, v_) in both)
+    assert all(are_aligned(u, u_) and are_aligned(v, v_) for (u, v), (u_, v_) in both)
 
 
 def one_layer(weight):
@@ -67,20 +67,20 @@ def test_a_step_moves_one_player_and_leaves_no_gradient_on_the_other():
     assert moved == [True, False] and players[1][0][0].grad is None
 
 
-def drawn(**setting):
+def draw_images(**setting):
     """Images by the generator before the first step and after every one."""
     setting = {"bound": 1.0, "rate": 0.01, "seed": 3, "steps": 3} | setting
     return np.array([gan.samples(net, 3) for net, _ in gan.train(DIGITS.x_train, **setting)])
 
 
 def test_training_yields_the_start_and_every_step_and_repeats():
-    images = drawn()
+    images = draw_images()
     assert len(images) == 4 and np.abs(np.diff(images, axis=0)).max(axis=(1, 2)).min() > 0
-    assert np.array_equal(images, drawn())
+    assert np.array_equal(images, draw_images())
     for setting in ({"bound": None}, {"bound": 8.0}, {"rate": 0.02}):
-        other = drawn(**setting)
+        other = draw_images(**setting)
         assert np.array_equal(other[0], images[0]) and not np.array_equal(other[-1], images[-1])
-    assert not np.array_equal(drawn(seed=4)[0], images[0])
+    assert not np.array_equal(draw_images(seed=4)[0], images[0])
 
 
 def test_the_frechet_distance_of_moved_and_scaled_samples_is_known():
