@@ -344,7 +344,8 @@ def settings() -> list[Setting]:
     rest += [("digits", "dense", 6, "centred", "adam")]
     text = [("text", net, 4, "", "adam") for net in ("pre", "post")]
     every = [Setting(*column, norm) for column in dense for norm in NORMS]
-    every += [Setting("fashion", "conv", 4, "centred", "sgd", norm) for norm in CONV_NORMS]
+    conv = [("fashion", "conv", 4, inputs, "sgd") for inputs in ("centred", "raw")]
+    every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
     every += [Setting(*column, norm) for column in rest for norm in NORMS]
     return every + [
         Setting(*column, norm) for column in text for norm in ("none", "batch", "layer", "RMS")
