@@ -76,7 +76,7 @@ def first_difference(ours: np.ndarray, theirs: np.ndarray) -> str:
     if np.shape(ours) != np.shape(theirs):
         return f"the shape is {np.shape(ours)}, and must be {np.shape(theirs)}"
     for entry in np.ndindex(np.shape(theirs)):
-        if not is_zero(ours[entry] - theirs[entry]):
+        if not is_zero(exactly(ours[entry]) - exactly(theirs[entry])):
             return f"the difference at entry {list(entry)} is not identically zero"
     return ""
 

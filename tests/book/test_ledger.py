@@ -97,7 +97,9 @@ def test_a_call_that_measures_nothing_is_refused(given, message):
         ledger.verdict(**{"holds": positive} | given)
 
 
-@pytest.mark.parametrize("judgement", [{"holds": positive}, {"above": 0}], ids=str)
+@pytest.mark.parametrize(
+    "judgement", [{"holds": positive}, {"above": 0}], ids=["function", "bounds"]
+)
 @pytest.mark.parametrize("value", [1, -1])
 def test_a_judgement_that_answers_alike_where_answers_must_differ_decides_nothing(judgement, value):
     same = {"given": value, "planted": value}

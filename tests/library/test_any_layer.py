@@ -248,6 +248,8 @@ RIGHT = {
         lacking={"exact": "not algebraic: Abs"}),
     **{f"the number {number}": Row(make_cubes(number), CUBES)
        for number in (1 / 3, 1e-12, 0.044715, 3**-0.5)},
+    "a rounded number inside": Row(
+        (lambda x: ((1 / 3 * x) ** 3, x), lambda dy, x: 3 * dy * (1 / 3) ** 3 * x**2), ALONE),
     "a long number": Row(make_cubes(LONG), CUBES, lacking={"exact": "rounded numbers, such as"}),
     **{f"a loss, its gradient {how}": Row(
         (mean_square, change(mean_square_backward, form)), PLACES)
