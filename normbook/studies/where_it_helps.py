@@ -62,7 +62,8 @@ def over_batch(centre: bool, divide: bool, known: int | None) -> Norm:
         axes = (0, *range(2, z.ndim))
         var, mean = torch.var_mean(z[:known], axes, correction=0, keepdim=True)
         moved = z - mean if centre else z
-        return affine(moved / (var + 1e-5).sqrt() if divide else moved, gamma, beta), None
+        scaled = moved / (var + 1e-5).sqrt() if divide else moved
+        return affine(scaled, gamma, beta), None
 
     return norm
 
@@ -315,7 +316,8 @@ def measure(setting: Setting, seeds: range = SEEDS) -> dict[str, Any]:
     """
     split, rates = load(setting), RATES[setting.optimizer]
     pairs = [(seed, rate) for rate in rates for seed in CHOOSING]
-    ends = train(setting, split, [s for s, _ in pairs], np.array([r for _, r in pairs]))
+    tried_seeds, tried_rates = zip(*pairs, strict=True)
+    ends = train(setting, split, [*tried_seeds], np.array(tried_rates))
     guess = np.log(LETTERS if setting.task == "text" else 10)
     losses = np.fmin(ends.loss, guess).reshape(len(rates), -1)
     tried = np.log(losses).mean(axis=1)
