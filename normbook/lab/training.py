@@ -63,6 +63,15 @@ def sgd(
     return {name: keep * value - rate * slopes[name] for name, value in params.items()}, None
 
 
+def momentum(
+    params: Params, slopes: Params, rate: float, velocity: Params | None
+) -> tuple[Params, Params]:
+    """One step of SGD with momentum 0.9 (Polyak 1964), in PyTorch's form: v = 0.9 v + slope."""
+    before = velocity or dict.fromkeys(params, 0.0)
+    velocity = {name: 0.9 * before[name] + slopes[name] for name in params}
+    return sgd(params, velocity, rate)[0], velocity
+
+
 def adam(params: Params, slopes: Params, rate: float, state: tuple | None) -> tuple[Params, tuple]:
     """One step of Adam (Kingma and Ba 2015) with its usual constants."""
     step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))

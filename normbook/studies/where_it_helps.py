@@ -26,11 +26,12 @@ from normlib.layers import batch_norm, group_norm, layer_norm, rms_norm
 
 STEPS, SAMPLES = 300, 64
 CHOOSING, SEEDS = range(3), range(8000, 8010)
-RATES = {  # SGD from 0.008 to 4, Adam from 0.0001 to 0.06
+RATES = {  # SGD from 0.008 to 4, with momentum an eighth of that, Adam from 0.0001 to 0.06
     "sgd": 2.0 ** np.arange(-7, 3),
+    "momentum": 2.0 ** np.arange(-10, 0),
     "adam": 2.0 ** np.arange(-13, -3),
 }
-UPDATES = {"sgd": training.sgd, "adam": training.adam}
+UPDATES = {"sgd": training.sgd, "momentum": training.momentum, "adam": training.adam}
 
 
 class Setting(NamedTuple):
@@ -348,9 +349,14 @@ def settings() -> list[Setting]:
     conv = [("fashion", "conv", 4, inputs, "sgd") for inputs in ("centred", "raw")]
     every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
     every += [Setting(*column, norm) for column in rest for norm in NORMS]
-    return every + [
+    every += [
         Setting(*column, norm) for column in text for norm in ("none", "batch", "layer", "RMS")
     ]
+    more = [(task, "dense", 6, "standardized", "sgd") for task in ("digits", "fashion")]
+    more += [("digits", "dense", depth, "centred", "momentum") for depth in (6, 20)]
+    every += [Setting(*column, norm) for column in more for norm in NORMS]
+    conv = [("fashion", "conv", 4, "centred", "momentum"), ("fashion", "conv", 8, "centred", "sgd")]
+    return every + [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
 
 
 # A norm helps in a cell, or does harm, if the interval of its lead over the same net without one

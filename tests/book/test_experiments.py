@@ -1,6 +1,6 @@
 """What all experiments share: the digits, the training loop, and the networks that it trains."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -79,14 +79,21 @@ def test_weight_decay_takes_the_same_share_in_every_step():
     assert np.isclose(params["x"], 2 * (1 - rate * decay) ** 4, rtol=1e-12)
 
 
-def test_our_adam_is_torchs():
+@pytest.mark.parametrize(
+    "ours_of, theirs_of",
+    [
+        (training.adam, torch.optim.Adam),
+        (training.momentum, partial(torch.optim.SGD, momentum=0.9)),
+    ],
+)
+def test_our_optimizers_are_torchs(ours_of, theirs_of):
     """On random gradients, whatever the parameters."""
     rate, gradients = 0.03, np.random.default_rng(0).standard_normal((30, 4))
     ours = {"x": np.ones(4)}
     theirs = torch.ones(4, dtype=torch.float64, requires_grad=True)
-    optimizer, state = torch.optim.Adam([theirs], lr=rate), None
+    optimizer, state = theirs_of([theirs], lr=rate), None
     for gradient in gradients:
-        ours, state = training.adam(ours, {"x": gradient}, rate, state)
+        ours, state = ours_of(ours, {"x": gradient}, rate, state)
         theirs.grad = torch.tensor(gradient)
         optimizer.step()
     assert np.abs(ours["x"] - theirs.detach().numpy()).max() < 1e-12
