@@ -19,6 +19,7 @@ import argparse
 import importlib
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -105,7 +106,8 @@ def write(name: str, found: dict[str, list[float]], again: bool) -> None:
     store.write_json(FOLDER / f"{name}.json", stored | {"digest": digest(stored)})
 
 
-CELLS = Path(__file__).parents[1] / "_build" / "map"
+ROOT = Path(__file__).parents[1]
+CELLS, EXPLORER = ROOT / "_build" / "map", ROOT / "_static" / "explorers" / "norms.js"
 
 
 def rounded_all(cell: object) -> object:
@@ -147,6 +149,9 @@ def write_map(cells: list) -> None:
     begun = {name: rounded(loss, 12) for name, loss in where_it_helps.begin().items()}
     stored = {"found": found, "beginning": begun}
     store.write_json(FOLDER / "MAP.json", stored | {"digest": digest(stored)})
+    script = EXPLORER.read_text("utf-8")
+    old = re.search(r"const CELLS = \{.*?\};\n", script, re.S)[0]
+    store.write(EXPLORER, script.replace(old, where_it_helps.explorer_lines()))
 
 
 def main(names: list[str], cluster: str | None = None, again: bool = False) -> None:

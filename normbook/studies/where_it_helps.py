@@ -399,3 +399,19 @@ def cells() -> dict[Setting, dict[str, Any]]:
 def lead(cell: dict, without: dict, what: str = "log loss") -> np.ndarray:
     """By how much a cell is better than the same without a norm, seed by seed."""
     return np.subtract(without[what], cell[what])
+
+
+def column_name(column: tuple) -> str:
+    """A column of the map in the words of its explorer: "digits dense 6 centred sgd"."""
+    return " ".join(str(word) or "-" for word in column)
+
+
+def explorer_lines() -> str:
+    """All cells as _static/explorers/norms.js has them: three digits behind the point."""
+    columns: dict[str, dict] = {}
+    for setting, cell in cells().items():
+        losses, errors = (np.round(cell[key], 3).tolist() for key in ("log loss", "errors"))
+        row = [cell["rate"], cell["learns"], losses, errors]
+        columns.setdefault(column_name(setting[:5]), {})[setting.norm] = row
+    lines = (f'  "{name}": {json.dumps(column)},' for name, column in columns.items())
+    return "const CELLS = {\n" + "\n".join(lines) + "\n};\n"
