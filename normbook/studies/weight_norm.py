@@ -65,7 +65,7 @@ def growth_at_equal_loss(seed: int, steps: int = 400) -> tuple[float, float]:
     """By how much the rows of w are longer once both classifiers have the same loss on all
     training digits, as a share of the start: with ordinary weights, and with weight norm."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng, "raw")
+    digits = data.digits(rng)
     v = rng.standard_normal((10, 64))
     w, bias = v / length(v)[:, None], {"bias": np.zeros(10)}
     order, everything = [*training.batches(1437, 64, steps, rng)], np.arange(1437)
@@ -127,13 +127,12 @@ def growth(seed: int) -> dict[str, float]:
 # It prevents growth if at least half of it is gone: less would be a question of degree. At the
 # same loss, since a net that has learned less has grown less. Above the limit, since there
 # ordinary weights do grow without control, by theory.
-GROWTH = Trial(growth, seeds=range(5000, 5016), bounds={"002-12": 0.5})
+GROWTH = Trial(growth, seeds=range(9040, 9056), bounds={"002-12": 0.5})
 
 
 # Does weight norm make optimization easier?
 
 TIMES = 2.0 ** np.arange(-4, 3.5, 0.5)  # of the rate from which on ordinary weights diverge
-RATES = 0.0125 * 2.0 ** np.arange(9)
 
 
 def steps_needed(seed: int, times: float, normalized: bool, most=2000) -> int:
@@ -172,26 +171,28 @@ def network(digits: data.Split, normalized: bool) -> Gradient:
     return of_v_and_g if normalized else of_w
 
 
-def final_losses(seed: int, depth: int, normalized: bool, steps: int = 150) -> np.ndarray:
-    """The mean loss of the last 20 of so many steps at each rate, for a net with so many hidden
-    layers on digits; infinite for a run that ends in no number."""
+# The best of ten rates from 0.0125 that double, by the seeds 0 to 2: for hidden layers, and whether
+# with weight norm.
+BEST = {(2, False): 1.6, (2, True): 1.6, (6, False): 0.2, (6, True): 0.2}
+
+
+def final_loss(seed: int, depth: int, normalized: bool, rate: float, steps: int = 150) -> float:
+    """The mean loss of the last 20 of so many steps, for a net with so many hidden layers on
+    digits; that of guessing for a run that ends above it, or in no number."""
     rng = np.random.default_rng(seed)
-    digits = data.digits(rng, "raw")
+    digits = data.digits(rng)
     params = networks.dense((64, *[64] * depth, 10), rng)
     order = [*training.batches(1437, 64, steps, rng)]
     gradient = network(digits, normalized)
     frozen = [name for name in params if name.startswith("gamma")]  # a factor of the layer, kept
     if normalized:
         params |= {f"g_{name}": length(params[name].T) for name in weights(params)}
-    losses = []
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        for rate in RATES:
-            try:
-                last = training.train(params, gradient, order, rate, frozen=frozen)[0][-20:].mean()
-            except ValueError:  # the squares of a row of v have overflowed
-                last = np.inf
-            losses.append(last if np.isfinite(last) else np.inf)
-    return np.array(losses)
+        try:
+            last = training.train(params, gradient, order, rate, frozen=frozen)[0][-20:].mean()
+        except ValueError:  # the squares of a row of v have overflowed
+            last = np.inf
+    return float(np.fmin(last, np.log(10)))
 
 
 def ease(seed: int) -> dict[str, float]:
@@ -201,7 +202,7 @@ def ease(seed: int) -> dict[str, float]:
     solved = np.log2([TIMES[np.array(steps) < 2000].max() for steps in needed])
     steps = np.log2([min(steps) for steps in needed])
     shallow, deep = (
-        np.log2([final_losses(seed, depth, kind).min() for kind in (False, True)])
+        np.log2([final_loss(seed, depth, kind, BEST[depth, kind]) for kind in (False, True)])
         for depth in (2, 6)
     )
     return {
@@ -213,7 +214,7 @@ def ease(seed: int) -> dict[str, float]:
 
 
 # A gain of a quarter would matter, 0.32 as a power of 2: in the rate, in steps, or in the loss.
-EASE = Trial(ease, seeds=range(5100, 5112), bounds={"003-06": 0.32}, stretch=100)
+EASE = Trial(ease, seeds=range(9020, 9032), bounds={"003-06": 0.32}, stretch=100)
 
 
 # Is the noise of the batch mean the gentler one?
