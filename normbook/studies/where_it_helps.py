@@ -356,7 +356,12 @@ def settings() -> list[Setting]:
     more += [("digits", "dense", depth, "centred", "momentum") for depth in (6, 20)]
     every += [Setting(*column, norm) for column in more for norm in NORMS]
     conv = [("fashion", "conv", 4, "centred", "momentum"), ("fashion", "conv", 8, "centred", "sgd")]
-    return every + [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
+    every += [Setting(*column, norm) for column in conv for norm in CONV_NORMS]
+    deep = [
+        ("digits", "skip", 20, "centred", "momentum"),
+        ("digits", "dense", 20, "centred", "adam"),
+    ]
+    return every + [Setting(*column, norm) for column in deep for norm in NORMS]
 
 
 # A norm helps in a cell, or does harm, if the interval of its lead over the same net without one
