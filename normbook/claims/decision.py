@@ -23,7 +23,7 @@ from normbook.claims.entries import (
     Claim,
     register,
 )
-from normbook.claims.intervals import Interval
+from normbook.claims.intervals import Interval, without_one
 from normlib.html import Markup, element
 
 TRIALS = Path(__file__).parents[1] / "data" / "trials"
@@ -47,12 +47,20 @@ class LedgerError(AssertionError):
 
 
 def by_bounds(above: float, below: float, name: str, value: Any) -> bool | None:
-    """Whether a measurement lies between the bounds; None if an interval does so in part."""
-    low, high = (value.low, value.high) if isinstance(value, Interval) else (value, value)
+    """Whether a measurement lies between the bounds; None if an interval does so in part, or if
+    the loss of one seed would turn the answer. A planted case only has to be another one."""
+    if isinstance(value, Interval):
+        intervals = [value, *(() if name == "planted" else without_one(value))]
+        said = {between(above, below, name, one.low, one.high) for one in intervals}
+        return said.pop() if len(said) == 1 else None
+    return between(above, below, name, value, value)
+
+
+def between(above: float, below: float, name: str, low: Any, high: Any) -> bool | None:
     if np.ndim(low) or not low <= high:
         raise ValueError(
-            f"{name}: expected a number or an interval, to be compared with bounds, got {value!r}; "
-            f"give a function as the judgement of anything else"
+            f"{name}: expected a number or an interval, to be compared with bounds, got {low!r} to "
+            f"{high!r}; give a function as the judgement of anything else"
         )
     if above < low and high < below:
         return True
@@ -84,6 +92,16 @@ def answer(judge: Callable[[str, Any], bool | None], name: str, value: Any) -> b
     return judge(name, value)
 
 
+def refuse_turned(given: Any, planted: Any) -> None:
+    """Refuse a contrary case that is the measurement with its sign turned: it tests nothing."""
+    both = isinstance(given, Interval) and isinstance(planted, Interval)
+    if both and np.allclose(given, [-end for end in reversed(planted)], rtol=1e-9, atol=0):
+        raise LedgerError(
+            f"planted: expected a case of its own, got the given one, {given}, with its sign "
+            f"turned; try one that a believer of the claim would accept as a test"
+        )
+
+
 def verdict(
     holds: Callable[[Any], bool] | None = None,
     *,
@@ -107,6 +125,7 @@ def verdict(
             f"decide: expected one judgement, got {holds}, above={above} and below={below}; give "
             f"a function, or bounds with above < below"
         )
+    refuse_turned(*(measured[name] for name in kind[:2]))
     judge = partial(by_bounds, above, below) if holds is None else partial(by_function, holds)
     said = tuple(answer(judge, name, measured[name]) for name in kind)
     if said[0] == said[1]:
@@ -122,10 +141,14 @@ class Decision(NamedTuple):
     """A claim and the verdict that was just computed; on the site, the target of the ledger."""
 
     claim: Claim
+    seeds: str = ""  # how many stand behind each case
 
     def __repr__(self) -> str:
         c = self.claim
-        return "\n".join([f"{c.id}, {places(c)}: {c.verdict}", c.claim, *remarks(c)])
+        return "\n".join([f"{c.id}, {places(c)}: {c.verdict}", c.claim, *self.remarks()])
+
+    def remarks(self) -> list[str]:
+        return [*remarks(self.claim), *[self.seeds] * bool(self.seeds)]
 
     def _repr_html_(self) -> str:
         c = self.claim
@@ -133,7 +156,7 @@ class Decision(NamedTuple):
         parts = [element("a", c.id, href=f"{ledger}#{c.id}"), " ", element("cite", places(c))]
         parts += [": ", element("q", c.claim), " "]
         parts += [element("strong", c.verdict, data_verdict=c.verdict)]
-        parts += [part for remark in remarks(c) for part in (Markup("<br>"), remark)]
+        parts += [part for remark in self.remarks() for part in (Markup("<br>"), remark)]
         parts += [second(c)] if c.objection else []
         return element("div", *parts, class_="decision", id=f"claim-{c.id}")
 
@@ -155,8 +178,20 @@ def remarks(c: Claim) -> list[str]:
     """What stands below the claim: its limit or its conditions, and what another processor does."""
     trial = TRIALS / f"{c.trial}.json"
     stored = json.loads(trial.read_text("utf-8")) if c.trial else {}
-    said = [c.remark] * bool(c.remark) + [ELSEWHERE] * ("SSE" in stored)
+    said = [c.remark] * bool(c.remark) + [f"Another trial: {c.also}"] * bool(c.also)
+    said += [ELSEWHERE] * ("SSE" in stored)
     return said + [PARTS] * ("SSE" not in stored and stored.get("parts", False))
+
+
+def seeds_behind(measured: dict[str, Any]) -> str:
+    """On how many seeds the interval of each case rests."""
+    counts = {
+        name: len(value.effects) for name, value in measured.items() if isinstance(value, Interval)
+    }
+    limits = [counts.pop(name) for name in ("beyond", "outside") if counts.get(name)]
+    first = next((count for name, count in counts.items() if count and name != "planted"), 0)
+    said = [f"Seeds: {first}"] * bool(first) + [f"of the limit: {count}" for count in limits]
+    return ", ".join(said) + "." if said else ""
 
 
 def second(c: Claim) -> Markup:
@@ -183,7 +218,8 @@ def decide(
     verdict = "holds" if holds(given), "does not hold" if not; planted= has to change the answer
     verdict = "holds, with a limit" if holds(given), and neither holds(planted) nor holds(beyond)
     verdict = "holds under conditions" if holds(inside) and not holds(outside)
-    verdict = "not decided here" if given is an interval that lies between the bounds in part
+    verdict = "not decided here" if given is an interval that lies between the bounds in part, or
+        would without one of its seeds
 
     `holds` is the claim as a judgement: it looks at a measurement and returns True or False. Bounds
     say the same of a number, holds(x) = above < x < below; one of the two is enough. `given` is
@@ -209,4 +245,4 @@ def decide(
             f"claim {id}: expected {claims[id].verdict!r}, as in the register, got {found!r}; "
             f"correct the entry, or the judgement"
         )
-    return Decision(claims[id])
+    return Decision(claims[id], seeds_behind(measured))

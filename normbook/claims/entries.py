@@ -35,6 +35,7 @@ normbook/studies, which has their seeds and the effect that would matter:
 
     setup = "0a1b2c3"
     trial = "covariate_shift.SHAPE"
+    also = "…"  # if another trial was set up for the claim: its name, its bound, what it gave
 """
 
 import re
@@ -64,7 +65,7 @@ SAID_OF_TEXT = {READ: "", TRANSCRIBED: "as transcribed", UNCONFIRMED: "not confi
 TEXTS = tuple(SAID_OF_TEXT)
 FOLDER = "normbook/claims/register"
 READER = ("objection", "answer")
-TEXTS_OF_CLAIM = ("matters", "evidence", "setup", "trial", "page", *READER, "changed")
+TEXTS_OF_CLAIM = ("matters", "evidence", "setup", "trial", "page", *READER, "changed", "also")
 
 
 class Lines(NamedTuple):
@@ -106,6 +107,7 @@ class Claim(NamedTuple):
     objection: str  # of a second reader
     answer: str  # to the objection
     changed: str  # from which other verdict, and why
+    also: str  # another trial of the claim, with its bound and what it gave
 
     @property
     def card(self) -> str:
@@ -203,7 +205,7 @@ def check_claim(where: str, entry: dict) -> None:
         needed |= {"evidence", "page"}
         check_choice(f"{where}, evidence", entry.get("evidence"), EVIDENCE)
     run = {"setup", "trial"} if entry.get("evidence") == EXPERIMENT else set()
-    check_keys(where, entry, {*needed, *run, *READER}, {"changed"})
+    check_keys(where, entry, {*needed, *run, *READER}, {"changed", "also"})
     if run:
         check_run(where, entry)
 

@@ -1,18 +1,22 @@
 """Intervals for what an experiment found: the mean effect over its seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
 
-class Interval(NamedTuple):
-    """An effect and the ends of its interval."""
-
+class Ends(NamedTuple):
     low: float
     mean: float
     high: float
+
+
+class Interval(Ends):
+    """An effect and the ends of its interval, and the effects of the seeds that it comes from."""
+
+    effects: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
@@ -34,4 +38,13 @@ def interval(effects: Sequence[float]) -> Interval:
         )
     half = special.stdtrit(len(found) - 1, 0.975) * found.std(ddof=1) / np.sqrt(len(found))
     mean = found.mean()
-    return Interval(float(mean - half), float(mean), float(mean + half))
+    whole = Interval(float(mean - half), float(mean), float(mean + half))
+    whole.effects = tuple(found.tolist())
+    return whole
+
+
+def without_one(whole: Interval) -> Iterator[Interval]:
+    """The intervals of all seeds but one, if there are three or more."""
+    if len(whole.effects) > 2:
+        for k in range(len(whole.effects)):
+            yield interval(np.delete(whole.effects, k))

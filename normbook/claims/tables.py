@@ -26,6 +26,10 @@ def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Mark
     return table(kind, row(columns, "th", scope="col"), rows, between="\n")
 
 
+def folded(head: str, text: str) -> Markup:
+    return element("details", element("summary", head), text)
+
+
 def label_cells(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
     """A row whose cells carry the names of their columns, for phones; a list is one cell."""
     parts = (cell if isinstance(cell, list) else [cell] for cell in cells)
@@ -54,8 +58,9 @@ class Ledger:
         return listing("ledger", CLAIMS, map(self.row, self.claims.values()))
 
     def row(self, c: Claim) -> Markup:
-        notes = filter(None, [c.remark, c.changed])
-        remarks = [element("span", note, class_="remark") for note in notes]
+        remarks = [element("span", c.remark, class_="remark")] * bool(c.remark)
+        remarks += [folded("Another trial", c.also)] * bool(c.also)
+        remarks += [folded("Earlier verdict", c.changed)] * bool(c.changed)
         cells = (
             link(c.id),
             [c.claim, *remarks, element("cite", self.cite(c))],

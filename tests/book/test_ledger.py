@@ -68,7 +68,7 @@ def test_each_verdict_is_reached_from_its_measurements():
     assert ledger.verdict(positive, inside=np.float64(1), outside=np.float64(-1)) == CONDITIONS
     assert ledger.verdict(above=0, given=WIDE, planted=-1) == UNDECIDED
     assert ledger.verdict(above=0, given=Interval(1, 2, 3), planted=-1) == HOLDS
-    assert ledger.verdict(above=0, given=Interval(-3, -2, -1), planted=Interval(1, 2, 3)) == FALSE
+    assert ledger.verdict(above=0, given=Interval(-3, -2, -1), planted=Interval(1, 2, 4)) == FALSE
     assert ledger.verdict(below=0, inside=Interval(-3, -2, -1), outside=1) == CONDITIONS
 
 
@@ -129,6 +129,29 @@ def test_bounds_answer_for_an_interval_only_if_all_of_it_lies_on_one_side_of_eac
     for bounds, said in ((across, None), ((-3, 1), None), (within, True), (outside, False)):
         assert ledger.decision.by_bounds(*bounds, "given", WIDE) is said
     assert ledger.decision.by_bounds(-np.inf, -1, "given", WIDE) is False
+
+
+# Ten seeds whose interval lies above 0, and would not without the best of them.
+BARELY = ledger.interval(np.linspace(-0.16, 0.5, 10))
+
+
+def test_what_the_loss_of_one_seed_would_turn_is_not_decided():
+    assert BARELY.low > 0 > ledger.interval(BARELY.effects[:-1]).low
+    assert ledger.verdict(above=0, given=BARELY, planted=-1) == UNDECIDED
+    assert ledger.verdict(above=-0.2, given=BARELY, planted=-1) == HOLDS
+
+
+def test_a_planted_case_that_is_the_given_one_with_its_sign_turned_is_refused():
+    found = ledger.interval([1.0, 2.0, 3.5])
+    turned = ledger.interval([-effect for effect in found.effects])
+    with pytest.raises(ledger.LedgerError, match="with its sign turned"):
+        ledger.verdict(above=-2, given=found, planted=turned)
+
+
+def test_a_card_says_how_many_seeds_stand_behind_the_claim_and_behind_its_limit(claims):
+    few, many = ledger.interval([-3, -2.9, -3.1]), ledger.interval(np.arange(5.0, 15))
+    decision = ledger.decide("000-4", above=0, given=many, planted=-1, beyond=few)
+    assert "Seeds: 10, of the limit: 3." in decision._repr_html_()
 
 
 @pytest.mark.parametrize("name", DECIDING)

@@ -57,6 +57,31 @@ def test_every_experiment_has_a_trial_with_a_bound_for_its_claim(name):
     assert name in TRIALS[EXPERIMENTS[name].trial].bounds
 
 
+def bounds_of_other_trials():
+    """Claim, trial, bound: what was settled for a claim that another trial decides, or none."""
+    for name, trial in TRIALS.items():
+        for claim, bound in trial.bounds.items():
+            if claim != "control" and name != register().claims[claim].trial:
+                yield claim, name, bound
+
+
+def unnamed(others, claims):
+    return [
+        o
+        for o in others
+        if not claims[o[0]].also.startswith(f"{o[1]},") or f"bound {o[2]}" not in claims[o[0]].also
+    ]
+
+
+def test_a_claim_has_one_deciding_trial_and_its_card_names_any_other_with_its_bound():
+    """A bound that moves by adding a trial is seen."""
+    claims, others = register().claims, [*bounds_of_other_trials()]
+    assert others and unnamed(others, claims) == []
+    claim, name, bound = others[0]
+    for moved in ((claim, name, bound / 2), (claim, "another.TRIAL", bound)):
+        assert unnamed([moved], claims) == [moved]
+
+
 def test_every_trial_has_ten_fresh_seeds_of_its_own_and_all_of_them_are_stored():
     for name, trial in TRIALS.items():
         assert trial.name == name and len(trial.seeds) >= 10 and min(trial.seeds) >= FIRST_SEED
