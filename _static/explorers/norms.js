@@ -105,14 +105,15 @@ explorers.norms = {
     put("what", "text", { x: right, y: bottom + 28, class: "end" }, `${said} than without a norm`);
   }
 
+  const short = (norm) => (norm === "RMS" ? "RMSNorm" : norm);
   const rounded = (value) => String(Number(value.toPrecision(2)));
 
   function table({ column }) {
     const row = (norm) => {
       const { rate, learns, loss, errors } = ends(column, norm);
-      return [NORMS[norm], rounded(loss), fixed(errors, 1), rounded(rate), `${learns} of 10`];
+      return [short(norm), rounded(loss), fixed(errors, 1), rounded(rate), String(learns)];
     };
-    return [["", "loss", "errors %", "best rate", "rates that learn"],
+    return [["norm", "loss", "errors %", "best rate", "learn, of 10"],
       ...["none", ...others(column)].map(row)];
   }
 

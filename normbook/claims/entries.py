@@ -6,7 +6,8 @@ that several sources make stands in the file of the first, and names the others.
 
     [[claim]]
     id = "003-07"  # also its address: chapters/ledger.html#003-07
-    at.003 = { lines = [[56, 56]], scope = ["often"] }  # a document: first and last line
+    at.003 = { lines = [[56, 56]], scope = ["often"] }  # a document: first and last line; and
+    # quoted = true where it quotes
     at.salimans2016 = { passage = "section 4", text = "transcribed" }  # a paper
     claim = "…"  # in our own words
     verdict = "holds under conditions"
@@ -17,12 +18,16 @@ that several sources make stands in the file of the first, and names the others.
     answer = "…"  # and what was made of it
     changed = "…"  # if it once had another verdict: which, and why it has this one now
 
-    [[slip]]  # a misprint, which nobody would claim
+    [[slip]]  # a place to mend, which needs no verdict
     id = "slip-003-1"
+    kind = "misprint"
     at = { lines = [[8, 10]] }
     wrong = "…"
     right = "…"
     matters = "…"
+
+kind: "misprint" if the text itself shows, at that place or elsewhere, what is meant; "error" for
+a wrong definition, name or number, and for a formula that is wrong as its author means it.
 
 scope: the words by which the source itself limits what it says, quoted one by one.
 text: "read" if the paper was read there; "transcribed" if what others wrote down from it was, be
@@ -59,6 +64,7 @@ REMARKS = {
 }
 VERDICTS = tuple(REMARKS)
 EVIDENCE = PROOF, COMPUTATION, EXPERIMENT = "proof", "computation", "experiment"
+KINDS = ERROR, MISPRINT = "error", "misprint"
 READ, TRANSCRIBED, UNCONFIRMED = "read", "transcribed", "unconfirmed"
 # What is said beside a passage.
 SAID_OF_TEXT = {READ: "", TRANSCRIBED: "as transcribed", UNCONFIRMED: "not confirmed"}
@@ -73,11 +79,12 @@ class Lines(NamedTuple):
 
     lines: tuple[tuple[int, int], ...]  # the first and the last of each part
     scope: tuple[str, ...] = ()
+    quoted: bool = False  # it quotes another source, to which the statement is charged
 
     def __str__(self) -> str:
         parts = [f"{first}-{last}" if first < last else f"{first}" for first, last in self.lines]
         one = len(self.lines) == 1 and self.lines[0][0] == self.lines[0][1]
-        return f"{'line' if one else 'lines'} {', '.join(parts)}"
+        return f"{'line' if one else 'lines'} {', '.join(parts)}{', as a quotation' * self.quoted}"
 
 
 class Passage(NamedTuple):
@@ -116,9 +123,10 @@ class Claim(NamedTuple):
 
 
 class Slip(NamedTuple):
-    """A slip of the pen in one source: nobody would claim it."""
+    """A place in one source that is to be mended, and needs no verdict."""
 
     id: str
+    kind: str  # one of KINDS
     source: str
     at: Lines | Passage
     wrong: str
@@ -171,12 +179,13 @@ def scope_of(where: str, entry: dict) -> tuple[str, ...]:
 
 def place(where: str, source: str, entry: object) -> Lines | Passage:
     if source.isdigit():
-        check_keys(where, entry, {"lines"}, {"scope"})
+        check_keys(where, entry, {"lines"}, {"scope", "quoted"})
         parts = entry["lines"]
         if not isinstance(parts, list) or not all(map(is_part, parts)) or parts != sorted(parts):
             expected = "the first and the last line of each part, from the top"
             refuse(where, expected, parts, "write lines = [[35, 39], [103, 103]]")
-        return Lines(tuple(map(tuple, parts)), scope_of(where, entry))
+        quoted = entry.get("quoted", False) is True
+        return Lines(tuple(map(tuple, parts)), scope_of(where, entry), quoted)
     check_keys(where, entry, {"text"}, {"passage", "scope"})
     check_choice(f"{where}, text", entry["text"], TEXTS)
     return Passage(entry.get("passage", ""), entry["text"], scope_of(where, entry))
@@ -225,9 +234,12 @@ def claim_of(source: str, entry: dict) -> Claim:
 def slip_of(source: str, entry: dict) -> Slip:
     check_id(f"{source}.toml, a slip", entry, f"slip-{source}")
     where = f"{source}.toml, slip {entry['id']}"
-    check_keys(where, entry, {"id", "at", "wrong", "right", "matters"})
+    check_keys(where, entry, {"id", "kind", "at", "wrong", "right", "matters"})
+    check_choice(f"{where}, kind", entry["kind"], KINDS)
     texts = (entry[key] for key in ("wrong", "right", "matters"))
-    return Slip(entry["id"], source, place(f"{where}, at", source, entry["at"]), *texts)
+    return Slip(
+        entry["id"], entry["kind"], source, place(f"{where}, at", source, entry["at"]), *texts
+    )
 
 
 def parse_register(source: str, text: str) -> dict:

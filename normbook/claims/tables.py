@@ -2,23 +2,32 @@
 
 from collections.abc import Iterable
 
-from normbook.claims.entries import CONDITIONS, FALSE, LIMIT, VERDICTS, Claim, Slip, register
+from normbook.claims.entries import (
+    CONDITIONS,
+    ERROR,
+    FALSE,
+    KINDS,
+    MISPRINT,
+    VERDICTS,
+    Claim,
+    Slip,
+    register,
+)
 from normlib.html import Markup, element, row, table
 
 CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
-SLIPS = ("slip", "where", "wrong", "right", "why it matters")
-SLIP = "slip of the pen"
+SLIPS = ("entry", "kind", "where", "wrong", "right", "why it matters")
 HEADINGS = {
     FALSE: "Does not hold:",
     CONDITIONS: "Misleads without a condition:",
-    LIMIT: "Holds as it is meant; where it ends:",
-    SLIP: "Slips of the pen:",
+    ERROR: "Wrong definitions, names and numbers:",
+    MISPRINT: "Misprints:",
 }
 COLUMNS = {
     FALSE: ("where", "what is said", "what holds", "why it matters", "entry"),
     CONDITIONS: ("where", "what is said", "when it holds", "entry"),
-    LIMIT: ("where", "what is said", "the limit", "entry"),
-    SLIP: ("where", "wrong", "right", "why it matters", "entry"),
+    ERROR: ("where", "wrong", "right", "why it matters", "entry"),
+    MISPRINT: ("where", "wrong", "right", "why it matters", "entry"),
 }
 
 
@@ -85,7 +94,7 @@ class Ledger:
 
 
 class Slips:
-    """The slips of the pen in all documents, each with an anchor."""
+    """The errors and misprints that need no verdict, in all sources, each with an anchor."""
 
     def __init__(self):
         self.sources, _, self.slips = register()
@@ -98,25 +107,29 @@ class Slips:
 
     def row(self, s: Slip) -> Markup:
         where = f"{self.sources[s.source]}, {s.at}"
-        return label_cells(SLIPS, (link(s.id), where, s.wrong, s.right, s.matters), id=s.id)
+        return label_cells(SLIPS, (link(s.id), s.kind, where, s.wrong, s.right, s.matters), id=s.id)
 
 
 class Errata:
-    """What of one document does not hold, what misleads, where a limit lies, and its misprints.
+    """What of one document does not hold, what misleads, its errors and its misprints.
 
-    Each part is a table of its own, in the order of the lines; a document may lack some.
+    Each part is a table of its own, in the order of the lines; a document may lack some. What it
+    quotes is not charged to it.
     """
 
     def __init__(self, source: str):
         _, claims, slips = register()
         own = [(c.at[source], c) for c in claims.values() if source in c.at]
-        rows = {v: [(at, c) for at, c in own if c.verdict == v] for v in (FALSE, CONDITIONS, LIMIT)}
-        misprints = [s for s in slips.values() if s.source == source]
+        own = [(at, c) for at, c in own if not at.quoted]
+        rows = {v: [(at, c) for at, c in own if c.verdict == v] for v in (FALSE, CONDITIONS)}
+        slips = [s for s in slips.values() if s.source == source]
         self.parts = {
             FALSE: [(at, c.claim, c.remark, c.matters, c.id) for at, c in rows[FALSE]],
             CONDITIONS: [(at, c.claim, c.remark, c.id) for at, c in rows[CONDITIONS]],
-            LIMIT: [(at, c.claim, c.remark, c.id) for at, c in rows[LIMIT]],
-            SLIP: [(s.at, s.wrong, s.right, s.matters, s.id) for s in misprints],
+        }
+        self.parts |= {
+            kind: [(s.at, s.wrong, s.right, s.matters, s.id) for s in slips if s.kind == kind]
+            for kind in KINDS
         }
         for part in self.parts.values():
             part.sort(key=lambda cells: cells[0].lines)
