@@ -301,3 +301,16 @@ def train_by_schedule(
     norm = partial(batch_norm, eps=eps), batch_norm_backward
     gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
     return training.train(net, gradient, order, 0.5, update=update)[0]
+
+
+def off_schedule(
+    digits: Split,
+    exponent: Callable[[int], float],
+    names: Collection[str] = ("w0", "w1"),
+    eps: float = 0.0,
+) -> float:
+    """The largest relative distance of the losses with ηλ = 0.025 from those without decay, at the
+    rate η a^exponent(t), a = 1 - ηλ."""
+    decay = train_by_schedule(digits, lambda t: 0.5, 0.05, names, eps)
+    growing = train_by_schedule(digits, lambda t: 0.5 * 0.975 ** exponent(t), 0.0, names, eps)
+    return float(np.abs(growing / decay - 1).max())
