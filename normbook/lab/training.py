@@ -64,23 +64,26 @@ def sgd(
 
 
 def momentum(
-    params: Params, slopes: Params, rate: float, velocity: Params | None
+    params: Params, slopes: Params, rate: float, state: Params | None, *, decay: float = 0.0
 ) -> tuple[Params, Params]:
-    """One step of SGD with momentum 0.9 (Polyak 1964), in PyTorch's form: v = 0.9 v + slope."""
-    before = velocity or dict.fromkeys(params, 0.0)
-    velocity = {name: 0.9 * before[name] + slopes[name] for name in params}
-    return sgd(params, velocity, rate)[0], velocity
+    """One step of SGD with momentum 0.9. As in PyTorch, the decay goes through the momentum."""
+    old = state or dict.fromkeys(params, 0.0)
+    speed = {n: 0.9 * old[n] + slopes[n] + decay * value for n, value in params.items()}
+    return sgd(params, speed, rate)[0], speed
 
 
-def adam(params: Params, slopes: Params, rate: float, state: tuple | None) -> tuple[Params, tuple]:
-    """One step of Adam (Kingma and Ba 2015) with its usual constants."""
+def adam(
+    params: Params, slopes: Params, rate: float, state: tuple | None, *, decay: float = 0.0
+) -> tuple[Params, tuple]:
+    """One step of Adam (Kingma and Ba 2015) with its usual constants; with a decay, of AdamW
+    (Loshchilov and Hutter 2019), whose decay goes past the moments."""
     step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))
     step += 1
     m = {name: 0.9 * m[name] + 0.1 * slopes[name] for name in params}
     v = {name: 0.999 * v[name] + 0.001 * slopes[name] * slopes[name] for name in params}
     unbiased = {n: (m[n] / (1 - 0.9**step), (v[n] / (1 - 0.999**step)) ** 0.5) for n in params}
     moves = {name: mean / (root + 1e-8) for name, (mean, root) in unbiased.items()}
-    return sgd(params, moves, rate)[0], (step, m, v)
+    return sgd(params, moves, rate, decay=decay)[0], (step, m, v)
 
 
 class Moment(NamedTuple):

@@ -6,6 +6,7 @@ that with a norm all trained weights are scale invariant.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from normbook.lab import data, networks, training
 from normbook.lab.data import Split
 from normbook.lab.networks import Pair
 from normbook.lab.trials import Trial
-from normlib.layers import batch_norm, batch_norm_backward
+from normlib.layers import batch_norm, batch_norm_backward, standardize, standardize_backward
 
 BATCH: Pair = partial(batch_norm, eps=0.0), batch_norm_backward
 WIDE: Pair = partial(batch_norm, eps=1.0), batch_norm_backward  # above the variance of the units
@@ -145,6 +146,137 @@ def lengths(seed: int) -> dict[str, float]:
 LENGTH = Trial(lengths, seeds=range(6400, 6412), bounds={"vanlaarhoven2017-3": 0.0417}, stretch=310)
 
 
+# The balance where η alone is varied, over three decades, for five rules of descent side by side.
+
+
+def one_size(
+    params: dict, slopes: dict, rate: float, state: tuple | None, *, decay: float
+) -> tuple[dict, tuple]:
+    """One step of AdamW with one second moment for all weights of a matrix, the mean of all: so the
+    gradient changes its length, and not its direction."""
+    step, m, v = state or (0, dict.fromkeys(params, 0.0), dict.fromkeys(params, 0.0))
+    step += 1
+    m = {name: 0.9 * m[name] + 0.1 * slopes[name] for name in params}
+    v = {name: 0.999 * v[name] + 0.001 * np.mean(slopes[name] ** 2) for name in params}
+    roots = {name: (v[name] / (1 - 0.999**step)) ** 0.5 for name in params}
+    moves = {name: m[name] / (1 - 0.9**step) / (roots[name] + 1e-8) for name in params}
+    return training.sgd(params, moves, rate, decay=decay)[0], (step, m, v)
+
+
+class Rule(NamedTuple):
+    """How it descends, its momentum, its λ, and whether it divides by the size of the gradient."""
+
+    step: Callable
+    inertia: float
+    decay: float
+    divides: bool = False
+
+
+PRODUCTS = 0.1 * 4.0 ** -np.arange(6)  # ηλ, from 0.1 to 0.0001
+RULES = {
+    "SGD": Rule(training.sgd, 0.0, 0.01),
+    "momentum": Rule(training.momentum, 0.9, 0.01),
+    "AdamW": Rule(training.adam, 0.9, 0.1, divides=True),
+    "AdamW, one size": Rule(one_size, 0.9, 0.1, divides=True),
+    "no norm": Rule(training.sgd, 0.0, 0.01),
+}
+
+
+def turn(rule: Rule, product: float) -> float:
+    """The angle by which a step turns the weights at the balance, by the laws of the page."""
+    if rule.divides:
+        keep = 1 - product
+        return float(np.arccos((keep + rule.inertia) / (1 + keep * rule.inertia)))
+    return float(np.arccos(1 - product / (1 + rule.inertia)))
+
+
+def near_balance(rule: Rule, product: float, w: np.ndarray) -> np.ndarray:
+    """These weights, about as long as they will be: for SGD with a gradient of about 2.2 at
+    length 1, for AdamW with steps of about η in each of them."""
+    ratio = product / rule.decay**2
+    if rule.divides:
+        return w / size(w) * np.sqrt(ratio * w.size / 2)
+    return w / size(w) * 1.25 * (ratio / (1 - rule.inertia)) ** 0.25
+
+
+def slopes(
+    x: np.ndarray, targets: np.ndarray, w_out: np.ndarray, w: np.ndarray, norm: bool
+) -> np.ndarray:
+    """As `slope`, without the loss, for a stack of weights w (nets, 64, 32)."""
+    z, cache = standardize(x @ w, axes=(1,), eps=0.0) if norm else (x @ w, None)
+    logits = np.maximum(z, 0) @ w_out
+    p = np.exp(logits - logits.max(axis=2, keepdims=True))
+    p /= p.sum(axis=2, keepdims=True)
+    dz = (p - targets) / len(x) @ w_out.T * (z > 0)
+    return x.T @ (standardize_backward(dz, cache) if norm else dz)
+
+
+def side_by_side(digits: Split, net: dict, product: float, rng: np.random.Generator) -> np.ndarray:
+    """By rule, over the last third of the steps, in root mean square (rules, 3): the length, the
+    angle of a step, and the gradient at length 1."""
+    onehot = np.eye(10)[digits.labels_train]
+
+    def gradient(params: dict, rows: np.ndarray) -> tuple[float, dict]:
+        task = digits.x_train[rows], onehot[rows], net["w_out"]
+        w = np.array([*params.values()])  # that without a norm is the last
+        found = *slopes(*task, w[:-1], True), *slopes(*task, w[-1:], False)
+        return 0.0, dict(zip(RULES, found, strict=True))
+
+    def update(params: dict, found: dict, _: float, states: dict | None) -> tuple[dict, dict]:
+        states, moved = states or dict.fromkeys(RULES), {}
+        for name, rule in RULES.items():
+            given = {name: params[name]}, found, product / rule.decay
+            new, states[name] = rule.step(*given, states[name], decay=rule.decay)
+            moved |= new
+        return moved, states
+
+    params = {name: near_balance(rule, product, net["w0"]) for name, rule in RULES.items()}
+    batches = training.batches(1437, 32, max(1200, round(2 / product)), rng)
+    moments = training.walk(params, gradient, batches, 0.0, update=update)
+    seen = [look(moment) for t, moment in enumerate(moments) if t % 2 == 0]
+    return np.sqrt(np.mean(seen[-(len(seen) // 3) - 1 :], axis=0))
+
+
+def look(moment: training.Moment) -> np.ndarray:
+    """Squares (rules, 3): of the length, of the angle of the step and of the gradient at length
+    1."""
+    found = []
+    for name, w in moment.before.items():
+        g, new = moment.slopes[name], moment.after[name]
+        square = np.vdot(w, w)
+        cosine = np.vdot(w, new) / np.sqrt(square * np.vdot(new, new))
+        found.append((square, np.arccos(min(cosine, 1)) ** 2, square * np.vdot(g, g)))
+    return np.array(found)
+
+
+def balances(seed: int) -> dict[str, float]:
+    """By rule: the exponent with which the length follows η at one λ, less ¼, and that with which
+    the gradient at length 1 follows ηλ; and by product the length, the angle over that of the law,
+    and the gradient."""
+    digits, net = start(seed)
+    runs = np.array(
+        [side_by_side(digits, net, p, np.random.default_rng([seed, 2])) for p in PRODUCTS]
+    )
+    found = {}
+    for i, (name, rule) in enumerate(RULES.items()):
+        n, angle, steady = runs[:, i].T
+        over = angle / [turn(rule, p) for p in PRODUCTS]
+        exponent, of_gradient = np.polyfit(np.log(PRODUCTS), np.log([n, steady]).T, 1)[0]
+        found |= {f"{name}, exponent - 1/4": exponent - 0.25, f"{name}, gradient": of_gradient}
+        for k, p in enumerate(PRODUCTS):
+            each = {"length": n[k], "angle": over[k], "gradient": steady[k]}
+            found |= {f"{name}, {what} at {p:.1g}": value for what, value in each.items()}
+    return {name: float(value) for name, value in found.items()}
+
+
+# The claim once more. LENGTH keeps ηλ and varies η/λ: that is a symmetry of SGD (w → cw, η → c²η,
+# λ → λ/c²), and its exponent is ¼ for any loss that does not see the length. Here ηλ changes, and
+# the exponent is ¼ only if the gradient at length 1 does not change with it. The bound is that of
+# LENGTH. By the symmetry the exponent of λ at one η is that of η less ½ (AdamW: less 1, as there
+# η → cη). An angle would differ from its law if it were off by a twentieth.
+BALANCE = Trial(balances, seeds=range(8800, 8810), bounds={"vanlaarhoven2017-3": 0.0417})
+
+
 # Decay, or a rate that grows.
 
 
@@ -169,3 +301,16 @@ def train_by_schedule(
     norm = partial(batch_norm, eps=eps), batch_norm_backward
     gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
     return training.train(net, gradient, order, 0.5, update=update)[0]
+
+
+def off_schedule(
+    digits: Split,
+    exponent: Callable[[int], float],
+    names: Collection[str] = ("w0", "w1"),
+    eps: float = 0.0,
+) -> float:
+    """The largest relative distance of the losses with ηλ = 0.025 from those without decay, at the
+    rate η a^exponent(t), a = 1 - ηλ."""
+    decay = train_by_schedule(digits, lambda t: 0.5, 0.05, names, eps)
+    growing = train_by_schedule(digits, lambda t: 0.5 * 0.975 ** exponent(t), 0.0, names, eps)
+    return float(np.abs(growing / decay - 1).max())

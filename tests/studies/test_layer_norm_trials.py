@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from normbook.lab import data
+from normbook.lab import data, networks
 from normbook.studies import layer_norm as nets
 from normbook.studies import layer_norm_in_time as recurrent
 
@@ -64,3 +64,24 @@ def test_the_gradient_with_normalized_reading_is_that_of_its_loss():
         up, down = (slopes(net | {name: net[name] + h * step}, rows)[0] for h in (1e-6, -1e-6))
         along = (slopes(net, rows)[1][name] * step).sum()
         assert abs((up - down) / 2e-6 - along) < 1e-6, name
+
+
+def test_the_projection_is_that_of_layer_norm_and_leaves_the_forward_pass_as_it_is():
+    z, g = np.random.default_rng(SEED).standard_normal((2, 5, 8))
+    (forward, back), (norm, norm_back) = nets.PROJECTION["projection"], nets.NORMS["full"]
+    y, cache = forward(z, None, None)
+    deviation = np.sqrt(z.var(axis=1, keepdims=True) + 1e-5)
+    assert np.array_equal(y, z)
+    theirs = deviation * norm_back(g, norm(z, None, None)[1])[0]
+    assert np.abs(back(g, cache)[0] - theirs).max() < 1e-12
+    assert np.abs(back(g, cache)[0] - g).max() > 0.1
+
+
+def test_a_matched_step_lowers_the_loss_to_first_order_as_the_true_gradient_does():
+    start = networks.dense((64, 64, 64, 10), np.random.default_rng(SEED))
+    rows, task = np.arange(32), (DIGITS.x_train, DIGITS.labels_train)
+    true, cut = (networks.gradient(*task, nets.NORMS[n]) for n in ("full", "both detached"))
+    g, u, matched = (f(start, rows)[1] for f in (true, cut, nets.matched(DIGITS)))
+    for name in ("w0", "w1", "w_out"):
+        assert abs((g[name] * matched[name]).sum() / (g[name] ** 2).sum() - 1) < 1e-10
+    assert abs((g["w0"] * u["w0"]).sum() / (g["w0"] ** 2).sum() - 1) > 0.01

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from normbook.lab import training
 from normbook.studies import scale_invariance as scale
 
 
@@ -16,3 +17,53 @@ def test_a_gain_is_counted_from_the_better_of_the_start_and_the_net_after_one_st
 def test_in_front_of_a_norm_a_large_rate_goes_on_learning_and_a_far_larger_one_hardly():
     found = [scale.gain(scale.course(0, rate, scale.BATCH, 40)) for rate in (30.0, 1e5)]
     assert found[0] > 0.3 > 0.1 > found[1]
+
+
+def test_a_stack_of_weights_has_the_gradients_of_its_nets():
+    digits, net = scale.start(0)
+    rows, w = np.arange(32), np.random.default_rng(1).standard_normal((3, 64, 32))
+    task = digits.x_train[rows], np.eye(10)[digits.labels_train[rows]], net["w_out"]
+    for pair, norm in ((scale.BATCH, True), (scale.NONE, False)):
+        alone = [scale.slope(digits, net, each, rows, pair)[1] for each in w]
+        assert np.allclose(scale.slopes(*task, w, norm), alone, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["SGD", "momentum", "AdamW, one size"])
+def test_on_noise_that_is_orthogonal_to_the_weights_the_angle_is_that_of_the_law(name):
+    rule, rng, product = scale.RULES[name], np.random.default_rng(1), 0.01
+    w, state, turned = rng.standard_normal(3000), None, []
+    for t in range(1500):
+        noise = rng.standard_normal(3000)
+        orthogonal = (noise - w * (w @ noise) / (w @ w)) / np.linalg.norm(w)
+        given = {"w": w}, {"w": orthogonal}, product / rule.decay, state
+        new, state = rule.step(*given, decay=rule.decay)
+        cosine = (w @ new["w"]) / np.linalg.norm(w) / np.linalg.norm(new["w"])
+        turned += [np.arccos(cosine)] if t >= 1000 else []
+        w = new["w"]
+    assert scale.root_mean_square(np.array(turned)) == pytest.approx(
+        scale.turn(rule, product), rel=0.02
+    )
+
+
+@pytest.mark.parametrize("name, power", [("SGD", 2), ("momentum", 2), ("AdamW", 1)])
+def test_longer_weights_at_the_rate_that_makes_up_for_them_go_the_same_way(name, power):
+    digits, net = scale.start(0)
+    onehot, rule = np.eye(10)[digits.labels_train], scale.RULES[name]
+
+    def end(factor, power):
+        params, rate, decay = {"w": factor * net["w0"]}, 0.02 * factor**power, 0.1 / factor**power
+        order = training.batches(1437, 32, 30, np.random.default_rng(1))
+
+        def gradient(params, rows):
+            task = digits.x_train[rows], onehot[rows], net["w_out"]
+            return 0.0, {"w": scale.slopes(*task, params["w"][None], True)[0]}
+
+        def update(params, slopes, rate, state):
+            return rule.step(params, slopes, rate, state, decay=decay)
+
+        w = training.train(params, gradient, order, rate, update=update)[1]["w"]
+        return w / scale.size(w)
+
+    near = 1e-6 if power == 2 else 0.01  # Adam's ε sees the length
+    assert scale.size(end(3, power) - end(1, power)) < near
+    assert scale.size(end(3, 3 - power) - end(1, 0)) > 0.02  # with the other power
