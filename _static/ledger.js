@@ -74,6 +74,6 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("hashchange", show);
   bar.addEventListener("submit", (event) => event.preventDefault());
   bar.append(count);
-  table.before(bar);
+  (table.closest(".cell") ?? table).before(bar); // a cell scrolls sideways, and would keep it
   apply();
 });
