@@ -27,9 +27,27 @@ def test_the_noise_has_the_variances_of_a_part_less_those_of_the_batch():
     assert same and np.allclose([shift.var(), 2 * factor.var()], variance, rtol=0.1)
 
 
+def test_noise_of_each_sample_has_the_same_variance_and_is_not_shared():
+    """Within a part the shift differs from sample to sample, and over all it is as large."""
+    m, samples, units = 4, 8, 20000
+    z = np.repeat([[1.0], [-1.0]], samples // 2, axis=0) * np.ones(units)
+    y = batch_noise.noisy(m, np.random.default_rng(1), 1)[0](z, np.ones(units), np.zeros(units))[0]
+    shift, factor = 1 / m - 1 / samples, (1 / m - 1 / samples) / 2  # their variances
+    assert np.isclose((y[0] - y[1]).var(), 2 * (shift + factor + shift * factor), rtol=0.1)
+
+
+def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
+    z = np.random.default_rng(3).standard_normal((100, 2000))
+    ones = np.ones(2000)
+    y = batch_noise.dropping(0.3, np.random.default_rng(4))[0](z, ones, ones)[0]
+    assert abs((y == 0).mean() - 0.3) < 0.01 and abs(y.mean() - 1) < 0.02
+
+
 MAKERS = {
     "parts": lambda: batch_noise.ghost(4),
     "noise": lambda: batch_noise.noisy(4, np.random.default_rng(2)),
+    "noise of each sample": lambda: batch_noise.noisy(4, np.random.default_rng(2), shared=1),
+    "dropout": lambda: batch_noise.dropping(0.3, np.random.default_rng(2)),
 }
 
 
@@ -58,6 +76,43 @@ def test_the_arm_without_parts_is_plain_batch_norm():
     expected = batch_noise.outcome(params, x, labels)
     found = batch_noise.experiment(batch_noise.statistics_of(128), seed=100, rate=0.5, steps=8)
     assert np.allclose(found, expected, rtol=1e-9)
+
+
+# Over sizes of the training set.
+
+
+def test_the_digits_to_learn_are_centred_and_all_others_are_the_test():
+    split = batch_noise.learn(150, [0, 0])
+    assert split.x_train.shape == (150, 64) and split.x_test.shape == (1797 - 150, 64)
+    assert np.abs(split.x_train.mean(axis=0)).max() < 1e-12
+    assert np.abs(split.x_test.mean(axis=0)).max() > 0.01
+
+
+@pytest.mark.parametrize("kind, strength", [("plain", 0), ("parts", 8), ("noise", 8)])
+def test_these_nets_do_not_feel_whether_the_inputs_are_centred(kind, strength):
+    """Batch norm subtracts what a constant adds to every input, forward and backward."""
+    split = batch_noise.learn(300, [0, 0])
+    moved = split._replace(x_train=split.x_train + 0.3)
+    found = []
+    for each in (split, moved):
+        params = networks.dense((64, 64, 64, 10), np.random.default_rng(1))
+        norm = batch_noise.KINDS[kind](strength)(np.random.default_rng(2))
+        gradient = networks.gradient(each.x_train, each.labels_train, norm)
+        order = training.batches(300, 128, 6, np.random.default_rng(3))
+        found.append(training.train(params, gradient, order, 0.5))
+    assert np.allclose(found[0][0], found[1][0], rtol=1e-9)
+    assert np.allclose(found[0][1]["w0"], found[1][1]["w0"], rtol=1e-6, atol=1e-9)
+
+
+def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quotient():
+    rng = np.random.default_rng(5)
+    draws = 10 + rng.standard_normal((2, 4000, 30))
+    plain, arm = draws[0], 0.8 * draws[1]
+    shares = np.array([batch_noise.removed(p, a) for p, a in zip(plain, arm, strict=True)])
+    expected = 1 - arm.mean(axis=1) / plain.mean(axis=1)
+    assert np.allclose(shares.mean(axis=1), expected)
+    spread = (shares.std(axis=1, ddof=1) / 30**0.5).mean()
+    assert np.isclose(spread, expected.std(), rtol=0.05)
 
 
 # The trials.

@@ -90,3 +90,25 @@ def test_random_weights_are_drawn_unit_by_unit():
     mask = parts.per_unit(params, np.random.default_rng(3))
     ones = {name for name in params if mask[name].any()}
     assert ones == {"w0", "w1"} and all((mask[name].sum(axis=0) == 2).all() for name in ones)
+
+
+@pytest.mark.parametrize("net", [(2, 256), (4, 128), (8, 64)])
+@pytest.mark.parametrize("part", ["gamma and beta", parts.UNITS])
+def test_as_many_numbers_are_trained_at_every_depth(part, net):
+    """1,024, and every unit of every layer has two of them."""
+    params, rng = parts.start(net[0], 0, net[1])
+    mask = parts.TUNED[part](params, rng)
+    assert sum(entry.sum() for entry in mask.values()) == 2 * net[0] * net[1] == 1024
+
+
+def test_centring_the_inputs_changes_nothing_in_these_networks():
+    """Batch norm subtracts what a constant adds to every input, whichever part is trained."""
+    params, order = start()
+    moved = DIGITS._replace(x_train=DIGITS.x_train - DIGITS.x_train.mean(axis=0))
+    for part in (parts.PARTS["gamma and beta"], parts.per_unit, parts.EVERYTHING):
+        mask = part(params, np.random.default_rng(2))
+        losses = [
+            parts.train(params, mask, each.x_train, each.labels_train, order, rate=RATE)[0]
+            for each in (DIGITS, moved)
+        ]
+        assert np.allclose(*losses, rtol=1e-9)
