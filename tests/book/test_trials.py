@@ -66,11 +66,8 @@ def bounds_of_other_trials():
 
 
 def unnamed(others, claims):
-    return [
-        o
-        for o in others
-        if not claims[o[0]].also.startswith(f"{o[1]},") or f"bound {o[2]}" not in claims[o[0]].also
-    ]
+    said = {claim: claims[claim].also for claim, _, _ in others}
+    return [o for o in others if f"{o[1]}, " not in said[o[0]] or f"bound {o[2]}" not in said[o[0]]]
 
 
 def test_a_claim_has_one_deciding_trial_and_its_card_names_any_other_with_its_bound():
