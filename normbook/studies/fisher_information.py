@@ -1,4 +1,4 @@
-"""The Fisher information of a softmax classifier with a norm in front, on digits.
+"""The Fisher information of softmax classifiers with norms, on digits.
 
 10 units, 16 inputs (the 8 × 8 pixels, averaged in squares of four), 600 digits. All 180 parameters
 are kept in one vector θ: the weights w of the units in turn, the biases b, the gains g; `kind` and
@@ -6,11 +6,13 @@ are kept in one vector θ: the weights w of the units in turn, the biases b, the
 is the mean over these digits, and batch norm takes its statistics from all of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from normbook.lab import data
+from normbook.lab.trials import Trial
 from normlib.layers import batch_norm, layer_norm, weight_norm
 from normlib.layers.core import Array
 
@@ -58,11 +60,14 @@ def outputs(norm: Callable, theta: Array, x: Array = X, eps: float = 0.0) -> Arr
     return norm(theta[:160].reshape(10, 16), theta[170:], theta[160:170], x, eps)
 
 
-def jacobian(norm: Callable, theta: Array, x: Array = X, **eps: float) -> Array:
+def derivatives(function: Callable, theta: np.ndarray) -> np.ndarray:
     """∂z/∂θ by complex steps: cases, outputs, parameters."""
     steps = 1e-30j * np.eye(len(theta))
-    columns = [outputs(norm, theta + s, x, **eps).imag / 1e-30 for s in steps]
-    return np.stack(columns, axis=2)
+    return np.stack([function(theta + s).imag / 1e-30 for s in steps], axis=2)
+
+
+def jacobian(norm: Callable, theta: Array, x: Array = X, **eps: float) -> Array:
+    return derivatives(lambda t: outputs(norm, t, x, **eps), theta)
 
 
 def softmax(z: np.ndarray) -> np.ndarray:
@@ -192,3 +197,82 @@ def length_metric(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
     along = x @ (w / np.linalg.norm(w, axis=1, keepdims=True)).T
     p = softmax(outputs(plain, theta, x))
     return (p * (1 - p) * along**2).mean(axis=0)
+
+
+# The spectrum of a network with two hidden ReLU layers. Its parameters stand in θ layer by layer:
+# weights, biases, gains; a layer without a norm does not use its gains.
+
+SIZES = 16, 10, 10, 10
+PIXELS = {"raw": X[:300], "centred": X[:300] - X[:300].mean(axis=0)}
+
+
+def by_frozen_batch(w: Array, g: Array, b: Array, x: Array, eps: float = 0) -> Array:
+    """Batch norm with a planted error: a complex step does not move its statistics."""
+    z = x @ w.T
+    return g * (z - z.real.mean(axis=0)) / z.real.std(axis=0) + b
+
+
+NETWORKS: dict[str, tuple[Callable, ...]] = {
+    "no norm": (plain, plain, plain),
+    "batch norm": (by_batch, by_batch, plain),
+    "layer norm": (by_layer, by_layer, plain),
+    "batch norm, outputs too": (by_batch, by_batch, by_batch),
+    "layer norm, outputs too": (by_layer, by_layer, by_layer),
+    "batch norm, statistics frozen": (by_frozen_batch, by_frozen_batch, plain),
+}
+RAW = "no norm", "layer norm", "layer norm, outputs too"  # batch norm takes out any mean
+
+
+def network_start(rng: np.random.Generator) -> np.ndarray:
+    """Weights of the size that suits what follows, ReLU or the softmax; no biases; gains of 1."""
+    parts, last = [], len(SIZES) - 2
+    for layer, (inputs, units) in enumerate(pairwise(SIZES)):
+        w = rng.standard_normal(units * inputs) * np.sqrt((1 if layer == last else 2) / inputs)
+        parts += [w, np.zeros(units), np.ones(units)]
+    return np.concatenate(parts)
+
+
+def network(norms: Sequence[Callable], theta: Array, x: Array) -> Array:
+    """The outputs before the softmax."""
+    z, at = x, 0
+    for norm, (inputs, units) in zip(norms, pairwise(SIZES), strict=True):
+        h = z * (z.real > 0) if at else x
+        own = theta[at : at + units * (inputs + 2)].reshape(inputs + 2, units)
+        z = norm(own[:-2].reshape(units, inputs), own[-1], own[-2], h)
+        at += own.shape[0] * units
+    return z
+
+
+def scaled(x: np.ndarray) -> np.ndarray:
+    """The same inputs with a mean square of 1, which is what the size of the weights expects."""
+    return x / np.sqrt((x**2).mean())
+
+
+def spectrum(norms: Sequence[Callable], theta: np.ndarray, x: np.ndarray) -> dict[str, float]:
+    """The largest eigenvalue of F, its share of the trace, the participation ratio of all, and
+    what is left of the largest if the mean of J over the samples is taken out. F is that of all
+    labels of the batch given its inputs, over their number: J has what the output of a sample owes
+    to the others by the statistics of batch norm."""
+    J = derivatives(lambda t: network(norms, t, x), theta)
+    covariances = classes(network(norms, theta, x))
+    values = np.linalg.eigvalsh(average_fisher(J, covariances))
+    apart = np.linalg.eigvalsh(average_fisher(J - J.mean(axis=0), covariances))
+    return {
+        "largest": float(values[-1]),
+        "share": float(values[-1] / values.sum()),
+        "rank": float(values.sum() ** 2 / (values**2).sum()),
+        "apart": float(apart[-1] / values[-1]),
+    }
+
+
+def spectra(seed: int) -> dict[str, float]:
+    theta, found = network_start(np.random.default_rng(seed)), {}
+    for inputs, arms in (("centred", NETWORKS), ("raw", RAW)):
+        for arm in arms:
+            measured = spectrum(NETWORKS[arm], theta, scaled(PIXELS[inputs]))
+            found |= {f"{arm}, {inputs}: {name}": v for name, v in measured.items()}
+    return found
+
+
+# It decides no claim. What would matter: a factor of two, in logarithms.
+SPECTRUM = Trial(spectra, seeds=range(8750, 8762), bounds={"twice": 0.693})

@@ -5,16 +5,25 @@ Each layer multiplies by a fresh random matrix, normalizes, and applies the acti
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from normbook.lab import data
 from normbook.lab.trials import Trial
 from normlib import evidence
-from normlib.layers import batch_norm, batch_norm_backward, layer_norm, layer_norm_backward
+from normlib.layers import (
+    batch_norm,
+    batch_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm,
+    rms_norm_backward,
+)
 
 BATCH = batch_norm, batch_norm_backward
 LAYER = layer_norm, layer_norm_backward
+RMS = lambda x, gamma, beta, eps: rms_norm(x, gamma, eps=eps), rms_norm_backward
 NONE = lambda x, gamma, beta, eps: (x, None), lambda dy, cache: (dy,)
 
 
@@ -210,4 +219,149 @@ HUNDRED = Trial(
     factors,
     seeds=range(8430, 8442),
     bounds={"001-90": -0.0458, "001-91": 0.0414, "004-90": 0.0414, "yang2019-3": 0.0414},
+)
+
+
+# What a stack keeps of its inputs.
+
+
+class Passed(NamedTuple):
+    """What went through a stack, up and down."""
+
+    states: list[np.ndarray]  # the samples below each layer and at the top: samples, units
+    gradients: np.ndarray  # |gradient|² with respect to each of them
+    weights: np.ndarray  # |gradient|² with respect to the weights of each layer
+
+
+def draw(rng: np.random.Generator, *, depth: int = 100, width: int = 256) -> np.ndarray:
+    """The weights of a stack: depth, inputs, units. Their variance is He's for ReLU."""
+    return rng.standard_normal((depth, width, width)) * np.sqrt(2 / width)
+
+
+def brought(x: np.ndarray, rng: np.random.Generator, *, width: int = 256) -> np.ndarray:
+    """The samples, brought to the width of a stack by a random matrix."""
+    return x @ rng.standard_normal((x.shape[1], width)) / np.sqrt(x.shape[1])
+
+
+def through(
+    h: np.ndarray,
+    weights: np.ndarray,
+    gradient: np.ndarray,
+    *,
+    order: str = "WNA",
+    norm: tuple = BATCH,
+    skip: bool = False,
+) -> Passed:
+    """Send samples up through ReLU layers, and a gradient down. A layer is its weights W, its norm
+    N and its activation A in the given order; with skip it is added to its input."""
+    states, tape, pair = [h], [], (np.ones(h.shape[1]), np.zeros(h.shape[1]))
+    for w in weights:
+        out, kept = h, {}
+        for part in order:
+            if part == "W":
+                out, kept[part] = out @ w, out
+            elif part == "N":
+                out, kept[part] = norm[0](out, *pair, eps=0.0)
+            else:
+                out, kept[part] = ACTIVATIONS["ReLU"](out)
+        h = h + out if skip else out
+        states.append(h)
+        tape.append((w, kept))
+    sizes, of_weights = [(gradient**2).sum()], []
+    for w, kept in reversed(tape):
+        branch = gradient
+        for part in reversed(order):
+            if part == "W":  # |hᵀd|² of the weights, from the products of samples
+                of_weights.append((kept[part] @ kept[part].T * (branch @ branch.T)).sum())
+                branch = branch @ w.T
+            elif part == "N":
+                branch = norm[1](branch, kept[part])[0]
+            else:
+                branch = branch * kept[part]
+        gradient = gradient + branch if skip else branch
+        sizes.append((gradient**2).sum())
+    return Passed(states, np.array(sizes[::-1]), np.array(of_weights[::-1]))
+
+
+def cosine(h: np.ndarray) -> float:
+    """The mean cosine between two samples."""
+    unit = h / np.linalg.norm(h, axis=1, keepdims=True)
+    return float((unit @ unit.T)[np.triu_indices(len(h), 1)].mean())
+
+
+def differing(h: np.ndarray) -> float:
+    """The share of the energy that is not in the mean of the samples."""
+    return float((centre(h) ** 2).sum() / (h**2).sum())
+
+
+def effective_rank(h: np.ndarray) -> float:
+    """The participation ratio of the centred samples: (Σλ)² / Σλ² over the eigenvalues λ of their
+    covariance."""
+    gram = centre(h) @ centre(h).T
+    return float(np.trace(gram) ** 2 / (gram**2).sum())
+
+
+def distances(h: np.ndarray) -> np.ndarray:
+    """Between all pairs of samples. Their mean, which may be long, is taken out first."""
+    gram = centre(h) @ centre(h).T
+    squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
+    return np.sqrt(np.maximum(squares, 0))[np.triu_indices(len(h), 1)]
+
+
+def resemblance(h: np.ndarray, x: np.ndarray) -> float:
+    """The correlation of the distances between samples with those between the same inputs: 1 if
+    what was near is near."""
+    return float(np.corrcoef(distances(h), distances(x))[0, 1])
+
+
+KEPT: dict[str, dict[str, Any]] = {
+    "no norm": {"norm": NONE},
+    "batch norm": {"norm": BATCH},
+    "layer norm": {"norm": LAYER},
+    "RMS norm": {"norm": RMS},
+    "layer norm behind ReLU": {"norm": LAYER, "order": "WAN"},
+    "batch norm, skip": {"norm": BATCH, "skip": True},
+    "layer norm, skip": {"norm": LAYER, "skip": True},
+    "batch norm first, skip": {"norm": BATCH, "order": "NAW", "skip": True},
+    "layer norm first, skip": {"norm": LAYER, "order": "NAW", "skip": True},
+}
+RAW = "no norm", "layer norm", "layer norm, skip", "layer norm first, skip"
+
+
+def measured(x: np.ndarray, h: np.ndarray) -> dict[str, float]:
+    return {
+        "cosine": cosine(h),
+        "differing": differing(h),
+        "rank": effective_rank(h),
+        "resemblance": resemblance(h, x),
+    }
+
+
+def kept(seed: int) -> dict[str, float]:
+    """What stacks of a hundred layers keep of 32 digits, centred, and raw where that can matter:
+    batch norm takes out any mean. And log10 of what they multiply a gradient by, that of the
+    samples and that of the weights. The control compares with the inputs in another order."""
+    found = {}
+    for inputs, arms in (("centred", KEPT), ("raw", RAW)):
+        rng = np.random.default_rng(seed)
+        x = data.digits(rng, inputs).x_train[:32]
+        h, weights, gradient = brought(x, rng), draw(rng), rng.standard_normal((32, 256))
+        found |= {f"inputs, {inputs}: {name}": v for name, v in measured(x, x).items()}
+        for arm in arms:
+            passed = through(h, weights, gradient, **KEPT[arm])
+            top, key = passed.states[-1], f"{arm}, {inputs}"
+            for name, sizes in (("gradient", passed.gradients), ("weights", passed.weights)):
+                found[f"{key}: {name}"] = float(np.log10(sizes[0] / sizes[-1]) / 2)
+            found |= {f"{key}: {name}": v for name, v in measured(x, top).items()}
+            found[f"{key}: control"] = resemblance(top, np.roll(x, 1, axis=0))
+    return found
+
+
+# It decides no claim. A gradient explodes from 1.1 a layer on, as in HUNDRED: log10 of that, a
+# hundred times. Directions: a factor of two, in log2. Resemblance: a correlation that explains a
+# tenth of the variance. The control must stay below that.
+FORGET = Trial(
+    kept,
+    seeds=range(8700, 8712),
+    bounds={"explodes": 4.14, "directions": 1.0, "resembles": 0.316},
 )
