@@ -105,15 +105,14 @@ explorers.norms = {
     put("what", "text", { x: right, y: bottom + 28, class: "end" }, `${said} than without a norm`);
   }
 
-  const short = (norm) => (norm === "RMS" ? "RMSNorm" : norm);
   const rounded = (value) => String(Number(value.toPrecision(2)));
 
   function table({ column }) {
     const row = (norm) => {
-      const { rate, learns, loss, errors } = ends(column, norm);
-      return [short(norm), rounded(loss), fixed(errors, 1), rounded(rate), String(learns)];
+      const { learns, loss, errors } = ends(column, norm);
+      return [norm, rounded(loss), fixed(errors, 1), String(learns)];
     };
-    return [["norm", "loss", "errors %", "best rate", "learn, of 10"],
+    return [["norm", "loss", "errors %", "rates that learn"],
       ...["none", ...others(column)].map(row)];
   }
 

@@ -61,7 +61,8 @@ def bounds_of_other_trials():
     """Claim, trial, bound: what was settled for a claim that another trial decides, or none."""
     for name, trial in TRIALS.items():
         for claim, bound in trial.bounds.items():
-            if claim != "control" and name != register().claims[claim].trial:
+            entry = register().claims.get(claim)  # none for a control
+            if entry and name != entry.trial:
                 yield claim, name, bound
 
 
