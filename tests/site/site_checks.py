@@ -76,6 +76,7 @@ async def look(context, url):
     await page.wait_for_function(ARRIVED)
     seen[ALWAYS]["arrival"] = await page.evaluate(ARRIVAL)  # before anything is opened or moved
     await page.add_style_tag(content="math { font-family: math !important }")
+    await page.evaluate(WHOLE)
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
     await page.evaluate(READY)
     for (width, scheme), scripts in VIEWS.items():
@@ -157,6 +158,13 @@ def burdens(arrival, folder, nodes):
         f"{got:.4g} {what}, at most {most}" for what, (got, most) in found.items() if got > most
     ]
 
+
+# What waits out of view while a page arrives has an estimated height, and so has a picture.
+WHOLE = """async () => {
+  for (const e of document.querySelectorAll('.arriving')) e.classList.remove('arriving');
+  for (const image of document.images) image.loading = 'eager';
+  await Promise.all([...document.images].map(image => image.decode().catch(() => {})));
+}"""
 
 # The mathematics is drawn. Folded solutions and hidden cells are parts of the page too.
 READY = """async () => {
