@@ -17,7 +17,7 @@ function projected(x, d, eps) {
 explorers.projector = { projected };
 
 (() => {
-  const BATCH = [0, 2, 4, 10];
+  const BATCH = [0, 6, 6, 8];
   const [left, right, top, bottom] = [12, 308, 8, 204];
   const [toX, toY] = [across(left, right, -1.8, 1.8), across(bottom, top, -2, 2)];
   const back = across(-2, 2, bottom, top);
@@ -88,7 +88,7 @@ explorers.projector = { projected };
     state: {
       count: { start: "4", among: ["4", "3", "2"] },
       share: { start: 0, min: 0, max: 3, step: 0.1 },
-      d: { start: [-0.5, 1.5, -1, 1.5], min: -2, max: 2 },
+      d: { start: [1, 0, 0, 0], min: -2, max: 2 },
     },
     fields: {
       count: { label: "Numbers" },

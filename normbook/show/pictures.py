@@ -7,6 +7,7 @@ import numpy as np
 import sympy as sp
 from matplotlib.axes import Axes
 
+from normbook.claims import interval
 from normbook.show.steps import letter
 from normlib.verify.derivations import Derivation
 from normlib.verify.planted import Falsification
@@ -32,7 +33,7 @@ def planted_picture(table: Falsification) -> Axes:
 
 
 def names_in(expr: sp.Expr) -> set[str]:
-    """The symbols and arrays that an expression is made of, without eps, N and the indices."""
+    """The symbols and arrays that an expression is made of, without eps, m and the indices."""
     arrays = {str(base) for base in expr.atoms(sp.IndexedBase)}
     return arrays | {s.name for s in expr.free_symbols if isinstance(s, sp.Symbol)}
 
@@ -86,3 +87,20 @@ def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
         ax.plot(median, ".", color="black", ms=3)
         ax.set(xlabel="hidden unit", title=title)
     return list(axes)
+
+
+def with_and_without(pairs: dict[str, tuple[np.ndarray, np.ndarray]], norm: str) -> Axes:
+    """Errors in a hundred of networks without a norm and with it, one value a seed: means with
+    their 95 % intervals, one row for each name in `pairs`."""
+    _, ax = plt.subplots(figsize=(6.8, 0.6 + 0.25 * len(pairs)))
+    for place, label in enumerate(("no norm", norm)):
+        found = [interval(pair[place]) for pair in pairs.values()]
+        means = [f.mean for f in found]
+        ends = [[f.mean - f.low for f in found], [f.high - f.mean for f in found]]
+        look = {"fmt": "oC1" if place == 0 else "sC0", "ms": 6 - place, "label": label}
+        ax.errorbar(means, range(len(pairs)), xerr=ends, **look)
+    ax.set_yticks(range(len(pairs)), list(pairs))
+    ax.invert_yaxis()
+    ax.set(xlabel="errors in a hundred", xlim=(0, None))
+    ax.legend()
+    return ax

@@ -12,7 +12,6 @@ from sympy.printing.precedence import PRECEDENCE
 
 from normlib.verify.derivations import (
     Derivation,
-    N,
     Stage,
     adjoint,
     dy,
@@ -21,6 +20,7 @@ from normlib.verify.derivations import (
     i,
     instead,
     k,
+    m,
     total,
 )
 
@@ -43,14 +43,14 @@ class StepError(AssertionError):
 
 
 class Mean(sp.Expr):
-    """1/N times a sum over i, printed as that."""
+    """1/m times a sum over i, printed as that."""
 
     @property
     def summand(self) -> sp.Expr:
         return self.args[0]
 
     def doit(self, **hints) -> sp.Expr:
-        return total(self.summand) / N
+        return total(self.summand) / m
 
 
 def mean(summand: sp.Expr) -> Mean:
@@ -80,10 +80,10 @@ class Textbook(LatexPrinter):
         name = letter(str(indexed.base))
         return name if index == 0 else f"{name}_{{{self._print(index)}}}"
 
-    def summed(self, summand: sp.Expr, count: sp.Expr = N) -> str:
+    def summed(self, summand: sp.Expr, count: sp.Expr = m) -> str:
         factors = [summand] if isinstance(summand, sp.Add) else sp.Mul.make_args(summand)
         level = PRECEDENCE["Mul"]
-        below = "i" if count == N else rf"i \leq {self._print(count)}"
+        below = "i" if count == m else rf"i \leq {self._print(count)}"
         return rf"\sum_{{{below}}} {' '.join(self.parenthesize(f, level) for f in factors)}"
 
     def _print_Mul(self, product: sp.Mul) -> str:
@@ -109,7 +109,7 @@ class Textbook(LatexPrinter):
         return self.summed(sum_.function, last + 1)
 
     def _print_Mean(self, mean_: Mean) -> str:
-        return rf"\frac{{1}}{{N}} {self.summed(mean_.summand)}"
+        return rf"\frac{{1}}{{m}} {self.summed(mean_.summand)}"
 
 
 def parts(kind: type, expr: sp.Expr) -> list[sp.Expr]:
@@ -236,7 +236,7 @@ class Steps:
         return Shown(latex(left), right)
 
     def equal(self, one: sp.Expr, other: sp.Expr) -> bool:
-        """For every N and every eps: their difference, without abbreviations and adjoints, is 0
+        """For every m and every eps: their difference, without abbreviations and adjoints, is 0
         once the sums that define the statistics are replaced by these."""
         difference = instead((one - other).subs(self.short), self.y[k], self.derivation.output)
         for symbol, value in reversed(self.derivation.adjoints.items()):
@@ -255,7 +255,7 @@ def with_upstream(derivation: Derivation, upstream: sp.IndexedBase) -> Derivatio
 
 
 def facts(stages: tuple[Stage, ...]) -> dict[sp.Sum, sp.Expr]:
-    """The sums that define a statistic, by the statistic: sum of x is N mu."""
+    """The sums that define a statistic, by the statistic: sum of x is m mu."""
     found: dict[sp.Sum, sp.Expr] = {}
     for symbol, definition in stages:
         if isinstance(symbol, sp.Indexed):

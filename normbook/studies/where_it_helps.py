@@ -406,6 +406,26 @@ def lead(cell: dict, without: dict, what: str = "log loss") -> np.ndarray:
     return np.subtract(without[what], cell[what])
 
 
+# What a page on one layer shows of the map: its own norm beside none.
+DENSE = [(f"digits, {n} layers", ("digits", "dense", n, "centred", "sgd")) for n in (2, 6, 12, 20)]
+PAIRED = {
+    **dict(DENSE),
+    "20 layers, momentum": ("digits", "dense", 20, "centred", "momentum"),
+    "20 layers, Adam": ("digits", "dense", 20, "centred", "adam"),
+    "20 layers, skip connections": ("digits", "skip", 20, "centred", "sgd"),
+    "Fashion-MNIST, 4 convolutions": ("fashion", "conv", 4, "centred", "sgd"),
+    "Fashion-MNIST, 8 convolutions": ("fashion", "conv", 8, "centred", "sgd"),
+    "text, transformer": ("text", "pre", 4, "", "adam"),
+}
+
+
+def pairs(norm: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Errors in a hundred without a norm and with it, ten seeds each, by the network's name."""
+    found = {setting: np.array(cell["errors"]) for setting, cell in cells().items()}
+    both = {name: [Setting(*c, kind) for kind in ("none", norm)] for name, c in PAIRED.items()}
+    return {n: (found[none], found[it]) for n, (none, it) in both.items() if it in found}
+
+
 def column_name(column: tuple) -> str:
     """A column of the map in the words of its explorer: "digits dense 6 centred sgd"."""
     return " ".join(str(word) or "-" for word in column)

@@ -36,7 +36,7 @@ def scaled(j: sp.Symbol) -> sp.Expr:
 
 
 def derive_batch_norm() -> Derivation:
-    """One channel: N values, one gamma, one beta (Ioffe and Szegedy 2015, Algorithm 1)."""
+    """One channel: m values, one gamma, one beta (Ioffe and Szegedy 2015, Algorithm 1)."""
     variables = {"x": x[k], "gamma": gamma[0], "beta": beta[0]}
     stages = MEAN, VARIANCE, STANDARDIZED
     return derive(scaled, stages, variables, lambda n: ((n, 1), (1,), (1,)))

@@ -16,13 +16,13 @@ from normlib.verify.numeric import Flat
 
 
 def derive_group_norm() -> Derivation:
-    """One sample, one group of N channels, each with its own gamma and beta (Wu and He 2018): layer
+    """One sample, one group of m channels, each with its own gamma and beta (Wu and He 2018): layer
     norm's formula."""
     return derive_layer_norm()._replace(keywords={"groups": 1})
 
 
 def derive_instance_norm() -> Derivation:
-    """One sample, one channel, N positions: batch norm's formula (Ulyanov et al. 2016)."""
+    """One sample, one channel, m positions: batch norm's formula (Ulyanov et al. 2016)."""
     return derive_batch_norm()._replace(shapes=lambda n: ((1, 1, n), (1,), (1,)))
 
 

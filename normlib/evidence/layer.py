@@ -25,7 +25,7 @@ from normlib.verify.derivations import (
 
 
 def derive_layer_norm() -> Derivation:
-    """One sample of N features, each with its own gamma and beta (Ba et al. 2016, equation 3)."""
+    """One sample of m features, each with its own gamma and beta (Ba et al. 2016, equation 3)."""
 
     def y(j: sp.Symbol) -> sp.Expr:
         return gamma[j] * xhat[j] + beta[j]

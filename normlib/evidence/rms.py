@@ -16,13 +16,13 @@ from normlib.verify.derivations import (
     MEAN_SQUARE,
     Derivation,
     K,
-    N,
     Stage,
     derive,
     eps,
     gamma,
     i,
     k,
+    m,
     ms,
     total,
     x,
@@ -33,7 +33,7 @@ from normlib.verify.planted import Edit, Plant, plant
 
 
 def derive_with(mean_square: Stage) -> Derivation:
-    """One sample of N features, divided by the root of this mean square."""
+    """One sample of m features, divided by the root of this mean square."""
     normalized = Stage(xhat[i], x[i] / sp.sqrt(ms + eps))
 
     def y(j: sp.Symbol) -> sp.Expr:
@@ -44,18 +44,18 @@ def derive_with(mean_square: Stage) -> Derivation:
 
 
 def derive_rms_norm() -> Derivation:
-    """One sample of N features (Zhang and Sennrich 2019, equation 4)."""
+    """One sample of m features (Zhang and Sennrich 2019, equation 4)."""
     return derive_with(MEAN_SQUARE)
 
 
 def derive_partial(fraction: float | Fraction) -> Derivation:
-    """One sample of N features of which the first K are measured (Zhang and Sennrich 2019).
+    """One sample of m features of which the first K are measured (Zhang and Sennrich 2019).
 
-    N and K are symbols throughout; K = ceil(N · fraction) only in what is written out.
+    m and K are symbols throughout; K = ceil(m · fraction) only in what is written out.
     """
     general = derive_with(Stage(ms, total(x[i] ** 2, K) / K))
     share = check_fraction(fraction)
-    count = sp.ceiling(N * sp.Rational(share.numerator, share.denominator))
+    count = sp.ceiling(m * sp.Rational(share.numerator, share.denominator))
     gradients = {name: gradient.subs(K, count) for name, gradient in general.gradients.items()}
     return general._replace(y=general.y.subs(K, count), gradients=gradients)
 

@@ -11,7 +11,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 
 from normlib import layers
 from normlib.evidence.case import Case
-from normlib.verify.derivations import Derivation, N, Stage, derive, i, k, total
+from normlib.verify.derivations import Derivation, Stage, derive, i, k, m, total
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import Edit, Plant, plant
 
@@ -20,16 +20,16 @@ ALONG_W = "(dwbar * wbar).sum() * outer"
 
 
 def derive_spectral_norm() -> Derivation:
-    """A matrix of N rows and 2 columns, entry by entry (Miyato et al. 2018, equation 8)."""
+    """A matrix of m rows and 2 columns, entry by entry (Miyato et al. 2018, equation 8)."""
     w, u, v = map(sp.IndexedBase, "wuv")
     term = u[sp.floor(i / 2)] * w[i] * v[sp.Mod(i, 2)]
-    sigma = Stage(sp.Symbol("sigma", positive=True), total(term, 2 * N))
+    sigma = Stage(sp.Symbol("sigma", positive=True), total(term, 2 * m))
 
     def y(j: sp.Symbol) -> sp.Expr:
         return w[j] / sigma.symbol
 
     shapes = lambda n: ((n, 2), (n,), (2,))  # noqa: E731
-    return derive(y, (sigma,), {"w": w[k]}, shapes, count=2 * N)
+    return derive(y, (sigma,), {"w": w[k]}, shapes, count=2 * m)
 
 
 @cache

@@ -29,7 +29,7 @@ from normlib.verify.planted import plant
 
 
 def derive_weight_norm() -> Derivation:
-    """One row of N weights (Salimans and Kingma 2016, equation 2)."""
+    """One row of m weights (Salimans and Kingma 2016, equation 2)."""
     v, g = sp.IndexedBase("v"), sp.IndexedBase("g")[0]
     squares = Stage(sp.Symbol("s", positive=True), total(v[i] ** 2))
 
@@ -40,7 +40,7 @@ def derive_weight_norm() -> Derivation:
 
 
 def derive_mean_only() -> Derivation:
-    """One channel of N values (Salimans and Kingma 2016, section 4)."""
+    """One channel of m values (Salimans and Kingma 2016, section 4)."""
 
     def y(j: sp.Symbol) -> sp.Expr:
         return x[j] - mu + beta[0]

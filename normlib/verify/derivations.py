@@ -1,4 +1,4 @@
-"""Derivations for every size: index notation, a symbolic N, a symbolic upstream gradient.
+"""Derivations for every size: index notation, a symbolic m, a symbolic upstream gradient.
 
 The chain rule is applied stage by stage. Differentiating the whole layer in one go makes
 SymPy's summation fail; through the statistics every piece is small.
@@ -12,7 +12,7 @@ import sympy as sp
 
 Shapes = tuple[tuple[int, ...], ...]  # one shape an argument
 
-N, K = sp.symbols("N K", integer=True, positive=True)  # all entries; the first K of them
+m, K = sp.symbols("m K", integer=True, positive=True)  # all entries; the first K of them
 i = sp.Symbol("i", integer=True, nonnegative=True)  # runs through a sum
 k = sp.Symbol("k", integer=True, nonnegative=True)  # the entry that is meant
 eps, mu, var, ms = sp.symbols("eps mu var ms", positive=True)
@@ -28,9 +28,9 @@ class Stage(NamedTuple):
 
 
 class Derivation(NamedTuple):
-    """A layer and its gradients, derived for every N.
+    """A layer and its gradients, derived for every m.
 
-    Expressions hold N, k and indexed symbols named as the arguments: `x[i]` is the i-th entry
+    Expressions hold m, k and indexed symbols named as the arguments: `x[i]` is the i-th entry
     of x, `dy[i]` of the upstream gradient. `shapes` gives the arguments' shapes at a size.
     """
 
@@ -43,7 +43,7 @@ class Derivation(NamedTuple):
     keywords: Mapping = MappingProxyType({})  # what the layer is called with at these shapes
 
 
-def total(summand: sp.Expr, count: sp.Expr = N) -> sp.Sum:
+def total(summand: sp.Expr, count: sp.Expr = m) -> sp.Sum:
     return sp.Sum(summand, (i, 0, count - 1))
 
 
@@ -83,7 +83,7 @@ def instead(expr: sp.Expr, symbol: sp.Expr, value: sp.Expr) -> sp.Expr:
 
 
 def derivative(expr: sp.Expr, variable: sp.Expr) -> sp.Expr:
-    """d expr / d variable, where an entry such as x[k] may stand inside sums over 0 … N - 1.
+    """d expr / d variable, where an entry such as x[k] may stand inside sums over 0 … m - 1.
 
     SymPy answers with a Piecewise that asks whether k lies in that range; it does. In the range
     0 … K - 1 it may or may not lie, so that question stays.
@@ -129,7 +129,7 @@ def derive(
     variables: dict[str, sp.Expr],
     shapes: Callable,
     *,
-    count: sp.Expr = N,
+    count: sp.Expr = m,
 ) -> Derivation:
     """From the entry y(k) and the stages to the gradient of every variable, for the loss
     sum of dy[i] y(i), which stands for any loss; i runs through `count` entries."""
@@ -143,7 +143,7 @@ def derive(
     return Derivation(y_k, y(k), stages, adjoints, gradients, shapes)
 
 
-MEAN = Stage(mu, total(x[i]) / N)
-VARIANCE = Stage(var, total((x[i] - mu) ** 2) / N)
-MEAN_SQUARE = Stage(ms, total(x[i] ** 2) / N)
+MEAN = Stage(mu, total(x[i]) / m)
+VARIANCE = Stage(var, total((x[i] - mu) ** 2) / m)
+MEAN_SQUARE = Stage(ms, total(x[i] ** 2) / m)
 STANDARDIZED = Stage(xhat[i], (x[i] - mu) / sp.sqrt(var + eps))

@@ -10,7 +10,7 @@ import sympy as sp
 from sympy import QQ, ring
 from sympy.core.function import Application
 
-from normlib.verify.derivations import Derivation, N, Shapes, k
+from normlib.verify.derivations import Derivation, Shapes, k, m
 from normlib.verify.pair import as_tuple, is_integer
 from normlib.verify.problem import reason
 from normlib.verify.signature import above_zero, argument_names, data, positional_parameters
@@ -232,7 +232,7 @@ def exact(
 @lru_cache(maxsize=1024)
 def written_at(expr: sp.Expr, size: int, entry: int) -> sp.Expr:
     """An expression in index notation, with its sums written out for one size and entry."""
-    return expr.subs({N: size, k: entry}).doit()
+    return expr.subs({m: size, k: entry}).doit()
 
 
 def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray]) -> sp.Expr:
@@ -250,7 +250,7 @@ def general_size(
     varied: tuple[str, ...] = (),
     sizes: tuple[int, ...] = (3, 5),
 ) -> list[Check]:
-    """Check that what was derived for every N, written out at two sizes, is what the shipped pair
+    """Check that what was derived for every m, written out at two sizes, is what the shipped pair
     computes.
 
     Needs a forward and a backward that run on arrays of symbols.
@@ -274,5 +274,5 @@ def general_size(
 
     if lacking := lacks_symbols(lambda: ran_at(sizes[0])):
         return [skipped("general size", lacking)]
-    how = "the derivation at N = " + ", ".join(map(str, sizes))
+    how = "the derivation at m = " + ", ".join(map(str, sizes))
     return gather(["y", *derivation.gradients], "general size", how, failures())

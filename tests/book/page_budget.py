@@ -20,8 +20,8 @@ MOST = {
     "words": 2200,  # words of prose
     "missing": 0,  # equations that its derivation should render from a cell, and does not
     "screens": 14,  # the height of the page, its folds closed
-    "before": 4,  # screens before its derivation
-    "explorer": 2,  # screens before its explorer
+    "before": 5,  # screens before its derivation
+    "explorer": 3,  # screens before its explorer
 }
 EQUATIONS = 6  # the fewest of a derivation
 COLUMN = 84  # characters of code

@@ -34,7 +34,7 @@ def rows(x, d, share):
     return {"x̂": xhat, "d": d, "left": dx / cache.rstd, "dx": dx}
 
 
-BATCH, START, OTHER = np.array([[0.0, 2, 4, 10], [-0.5, 1.5, -1, 1.5], [1, 0.5, -2, 0]])[..., None]
+BATCH, START, OTHER = np.array([[0.0, 6, 6, 8], [1, 0, 0, 0], [1, 0.5, -2, 0]])[..., None]
 SHOWN = {"": rows(BATCH, START, 0), "&count=3&share=2&d=1,0.5,-2,0": rows(BATCH[:3], OTHER[:3], 2)}
 PLANTED = {
     "the mean stays": ("value - height - slope", "value - slope"),
