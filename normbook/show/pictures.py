@@ -7,7 +7,6 @@ import numpy as np
 import sympy as sp
 from matplotlib.axes import Axes
 
-from normbook.claims import interval
 from normbook.show.steps import letter
 from normlib.verify.derivations import Derivation
 from normlib.verify.planted import Falsification
@@ -89,16 +88,14 @@ def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
     return list(axes)
 
 
-def with_and_without(pairs: dict[str, tuple[np.ndarray, np.ndarray]], norm: str) -> Axes:
-    """Errors in a hundred of networks without a norm and with it, one value a seed: means with
-    their 95 % intervals, one row for each name in `pairs`."""
+def with_and_without(pairs: dict[str, list], norm: str) -> Axes:
+    """Errors in a hundred of networks without a norm and with it: two intervals, (low, mean,
+    high), for each name in `pairs`."""
     _, ax = plt.subplots(figsize=(6.8, 0.6 + 0.25 * len(pairs)))
     for place, label in enumerate(("no norm", norm)):
-        found = [interval(pair[place]) for pair in pairs.values()]
-        means = [f.mean for f in found]
-        ends = [[f.mean - f.low for f in found], [f.high - f.mean for f in found]]
+        low, mean, high = np.array([pair[place] for pair in pairs.values()]).T
         look = {"fmt": "oC1" if place == 0 else "sC0", "ms": 6 - place, "label": label}
-        ax.errorbar(means, range(len(pairs)), xerr=ends, **look)
+        ax.errorbar(mean, range(len(pairs)), xerr=(mean - low, high - mean), **look)
     ax.set_yticks(range(len(pairs)), list(pairs))
     ax.invert_yaxis()
     ax.set(xlabel="errors in a hundred", xlim=(0, None))
