@@ -29,7 +29,7 @@ LETTERS = {
     "beta": r"\beta",
     "eps": r"\varepsilon",
     "gamma": r"\gamma",
-    "ms": "m",  # the mean square
+    "ms": "q",  # the mean square
     "mean": r"\mu",  # a mean that is given
     "mu": r"\mu",
     "sigma": r"\sigma",
