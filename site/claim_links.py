@@ -68,6 +68,28 @@ def objection(words: str, page: str, anchor: str, root: Path) -> str:
     return ""
 
 
+def mark(first: Badge) -> None:
+    """Let badges that stand by themselves in parentheses be marks, which take no words from their
+    sentence: without the parentheses and the commas between them."""
+    line = first.parent
+    if isinstance(line.parent, nodes.entry):  # in a table the verdict is what one reads
+        return
+    parts, start = line.children, line.index(first)
+    end = start + 1
+    while end + 1 < len(parts) and parts[end] == ", " and isinstance(parts[end + 1], Badge):
+        end += 2
+    before, after = [*parts[:start], ""][start - 1], [*parts, ""][end]
+    texts = isinstance(before, nodes.Text) and isinstance(after, nodes.Text)
+    if texts and before.endswith((" (", "\n(")) and after.startswith(")"):
+        badges = [part for part in parts[start:end] if isinstance(part, Badge)]
+        for badge in badges:
+            badge["classes"].append("mark")
+        around = nodes.Text(before[:-2]), nodes.Text(after[1:])
+        line.children = [*parts[: start - 1], around[0], *badges, around[1], *parts[end + 1 :]]
+        for part in around:
+            part.parent = line
+
+
 class Badges(SphinxTransform):
     """Puts a badge in the place of every link to a claim."""
 
@@ -79,6 +101,9 @@ class Badges(SphinxTransform):
             page, anchor = target(node, docname)
             if CLAIM in anchor:
                 self.put(node, page, anchor)
+        for badge in [*self.document.findall(Badge)]:
+            if "mark" not in badge["classes"]:
+                mark(badge)
 
     def put(self, node: nodes.Element, page: str, anchor: str) -> None:
         root, name = Path(self.env.srcdir), anchor.rpartition(CLAIM)[2]
