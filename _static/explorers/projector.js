@@ -48,8 +48,7 @@ explorers.projector = { projected };
       const at = toY(height + slope * xhat[k]);
       put(`left ${k}`, "line", { x1: x, x2: x, y1: at, y2: toY(value), class: "three" });
     });
-    // The last one first: of two dots in one place the first is on top, and leaves the other free.
-    [...d.entries()].reverse().forEach(([k, value]) => {
+    d.forEach((value, k) => {
       const drag = (to) => set({ d: state.d.map((one, j) => (j === k ? to : one)) });
       const round = (to) => Math.round(to * 20) / 20;
       handle(`dot ${k}`, {

@@ -234,7 +234,8 @@ CENTRES = """() => {
 @pytest.mark.parametrize("name", NAMES)
 def test_what_can_be_dragged_follows(opened, name, touch):
     page = opened(name, PHONE if touch else WIDE)
-    for i, (x, y) in enumerate(page.evaluate(CENTRES)):
+    # From the last to the first: where two lie on each other the last is on top.
+    for i, (x, y) in reversed([*enumerate(page.evaluate(CENTRES))]):
         before, at = page.evaluate(SEEN), page.evaluate("scrollY")
         drag(page, (x, y), (x - 40, y + 40), touch)
         after, (to_x, to_y) = page.evaluate(SEEN), page.evaluate(CENTRES)[i]
