@@ -295,7 +295,7 @@ def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(opened, fold
     page.evaluate(checks.READY)
     assert page.evaluate(checks.IMAGES) == [] and page.evaluate(checks.MATHEMATICS) == []
     page.locator(".prev-next-area a.right-next").click()
-    page.wait_for_url("**/partial-rms-norm.html")
+    page.wait_for_url("**/group-norm.html")
     assert page.heard["console"] == page.heard["failed requests"] == []
 
 
