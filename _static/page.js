@@ -21,6 +21,13 @@
     });
   }
 
+  // One switch for all the code that is folded.
+  one(".code-switch")?.addEventListener("click", ({ currentTarget }) => {
+    const open = currentTarget.getAttribute("aria-pressed") !== "true";
+    currentTarget.setAttribute("aria-pressed", open);
+    for (const fold of all(".tag_hide-input > details")) fold.open = open;
+  });
+
   // A sidebar is there while its hidden box is ticked; on a wide page the left one while it is not.
   for (const side of ["primary", "secondary"]) {
     const [button, bar] = [one(`.${side}-toggle`), one(`.bd-sidebar-${side}`)];

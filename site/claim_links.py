@@ -128,11 +128,11 @@ def is_link(node: nodes.Node) -> bool:
 
 def visit_badge(translator, node: Badge) -> None:
     attributes = {"href": node["uri"], "data-verdict": node["verdict"]}
-    translator.body.append(translator.starttag(node, "a", "", **attributes))
+    translator.body.append(translator.starttag(node, "a", "", **attributes) + "<span>")
 
 
 def depart_badge(translator, node: Badge) -> None:
-    translator.body.append("</a>")
+    translator.body.append("</span></a>")
 
 
 def setup(app) -> dict:

@@ -377,6 +377,16 @@ def test_a_link_to_a_section_far_below_leads_there_and_the_contents_mark_it(open
     page.wait_for_function("() => document.querySelector('.bd-toc-nav a.active')?.hash === '#code'")
 
 
+def test_one_switch_opens_all_folded_code_and_closes_it(opened):
+    page = opened("chapters/batch-norm.html")
+    closed = "() => document.querySelectorAll('.tag_hide-input > details:not([open])').length"
+    before = page.evaluate(closed)
+    page.locator(".code-switch:visible").first.click()
+    assert page.evaluate(closed) == 0 < 20 < before
+    page.locator(".code-switch:visible").first.click()
+    assert page.evaluate(closed) == before
+
+
 def test_a_box_that_scrolls_is_reached_by_the_keyboard(opened):
     page = opened("chapters/batch-norm.html")
     page.set_viewport_size({"width": 390, "height": 844})
