@@ -72,8 +72,6 @@ def mark(first: Badge) -> None:
     """Let badges that stand by themselves in parentheses be marks, which take no words from their
     sentence: without the parentheses and the commas between them."""
     line = first.parent
-    if isinstance(line.parent, nodes.entry):  # in a table the verdict is what one reads
-        return
     parts, start = line.children, line.index(first)
     end = start + 1
     while end + 1 < len(parts) and parts[end] == ", " and isinstance(parts[end + 1], Badge):
@@ -90,6 +88,15 @@ def mark(first: Badge) -> None:
             part.parent = line
 
 
+def is_read(badge: Badge) -> bool:
+    """Whether the verdict itself is what one reads: in a table, and in what a cell shows."""
+    while badge.parent is not None:
+        badge = badge.parent
+        if isinstance(badge, nodes.entry) or "cell_output" in badge.get("classes", ()):
+            return True
+    return False
+
+
 class Badges(SphinxTransform):
     """Puts a badge in the place of every link to a claim."""
 
@@ -102,7 +109,7 @@ class Badges(SphinxTransform):
             if CLAIM in anchor:
                 self.put(node, page, anchor)
         for badge in [*self.document.findall(Badge)]:
-            if "mark" not in badge["classes"]:
+            if "mark" not in badge["classes"] and not is_read(badge):
                 mark(badge)
 
     def put(self, node: nodes.Element, page: str, anchor: str) -> None:
