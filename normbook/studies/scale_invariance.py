@@ -286,17 +286,21 @@ def train_by_schedule(
     decay: float,
     names: Collection[str],
     eps: float = 0.0,
+    step: Callable = training.sgd,
+    speed: float = 0.0,
 ) -> np.ndarray:
     """The losses of 100 steps on two hidden layers. The parameters named get this rate at step t
-    and the decay, the others a constant rate of 0.5 and none."""
+    and the decay, the others a constant rate of 0.5 and none. A momentum begins with this speed
+    times the weights."""
     net = networks.dense((64, 32, 32, 10), np.random.default_rng(3))
     order = list(training.batches(1437, 64, 100, np.random.default_rng(4)))
 
-    def update(params: dict, slopes: dict, rate: float, t: int | None) -> tuple[dict, int]:
-        t, others = t or 0, {n: value for n, value in params.items() if n not in names}
+    def update(params: dict, slopes: dict, rate: float, state: tuple | None) -> tuple[dict, tuple]:
+        t, speeds = state or (0, {n: speed * params[n] for n in names})
+        others = {n: value for n, value in params.items() if n not in names}
         named = {n: params[n] for n in names}
-        moved = training.sgd(named, slopes, rate_at(t), decay=decay)[0]
-        return moved | training.sgd(others, slopes, rate)[0], t + 1
+        moved, speeds = step(named, slopes, rate_at(t), speeds, decay=decay)
+        return moved | training.sgd(others, slopes, rate)[0], (t + 1, speeds)
 
     norm = partial(batch_norm, eps=eps), batch_norm_backward
     gradient = networks.gradient(digits.x_train, digits.labels_train, norm)
@@ -314,3 +318,15 @@ def off_schedule(
     decay = train_by_schedule(digits, lambda t: 0.5, 0.05, names, eps)
     growing = train_by_schedule(digits, lambda t: 0.5 * 0.975 ** exponent(t), 0.0, names, eps)
     return float(np.abs(growing / decay - 1).max())
+
+
+def off_schedule_with_momentum(digits: Split, exponent: Callable[[int], float]) -> float:
+    """The same with a momentum of μ = 0.9 and ηλ = 0.002. Here a is the larger root of
+    x² - (1 + μ - ηλ) x + μ = 0, and the speed begins at -(1 - a) / (ηa) times the weights, as if
+    they had grown before."""
+    rate, decay, names = 0.05, 0.04, ("w0", "w1")
+    a = np.roots([1, -(1 + 0.9 - rate * decay), 0.9]).max()
+    by_momentum = partial(train_by_schedule, digits, names=names, step=training.momentum)
+    decaying = by_momentum(lambda t: rate, decay)
+    growing = by_momentum(lambda t: rate * a ** exponent(t), 0.0, speed=-(1 - a) / (rate * a))
+    return float(np.abs(growing / decaying - 1).max())

@@ -253,6 +253,10 @@ def noise(seed: int, size: int = 32, count: int = 10000) -> dict[str, float]:
 # 0. Half of that difference would still make the mean the gentler one.
 NOISE = Trial(noise, seeds=range(5200, 5210), bounds={"003-10": 0.2})
 
+# That bound was rounded up, from 6/31 = 0.1935, and the answer hung on the rounding. Here it is as
+# theory gives it, with more seeds.
+TAILS = Trial(noise, seeds=range(9300, 9332), bounds={"003-10": 6 / 31})
+
 
 # Started from data, beside batch norm, and counted.
 
