@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOUSES = ("normlib", "normbook")  # the library, and what the book uses beside it
 PARTS = ("pyproject.toml", "README.md", "LICENSE")  # what the library's wheel is made from, with it
 # These pages are about all the others, whose notebooks they read.
-OF_THE_WHOLE = {"chapters/ledger"}
+OF_THE_WHOLE = {"chapters/ledger", "chapters/problems"}
 GITHUB = "https://github.com/"
 BINDER = "https://mybinder.org/v2/gh"
 CARD = re.compile(r'<div class="decision" id="claim-([^"]+)"><a [^>]*>[^<]*</a> ')
