@@ -46,14 +46,19 @@ def row(cells: tuple[str, ...]) -> html.Markup:
 
 
 class Grid:
-    """Rows of words under a head, as Markdown: links and formulas in it work everywhere."""
+    """Rows of words under a head, as Markdown: links and formulas in it work everywhere. With the
+    name of a fold, they are shown on asking."""
 
-    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]):
+    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]], fold: str = ""):
         self.rows = [tuple(head), *map(tuple, rows)]
+        self.fold = fold
 
     def __repr__(self) -> str:
         return "\n".join(" | ".join(row) for row in self.rows)
 
     def _repr_markdown_(self) -> str:
         head, *rows = ("| " + " | ".join(row) + " |" for row in self.rows)
-        return "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
+        table = "\n".join([head, "|---" * len(self.rows[0]) + "|", *rows])
+        if not self.fold:
+            return table
+        return f"<details><summary>{self.fold}</summary>\n\n{table}\n\n</details>"
