@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from normbook.studies import invariances
 from normlib import layers
@@ -74,3 +75,17 @@ def list_unseen(row: Row) -> tuple[str, ...]:
     found = invariances.answers(invariances.gaps(row.invariant, draws=20))
     pairs = zip(invariances.CHANGES, found, strict=True)
     return tuple(change for change, said in pairs if said == invariances.YES)
+
+
+def gradient_by_torch(name: str, x: np.ndarray, dy: np.ndarray) -> np.ndarray:
+    """dx of PyTorch's own layer on images (N, C, H, W), by autograd, with γ = 1 and β = 0."""
+    channels = x.shape[1]
+    modules = {
+        "batch norm": torch.nn.BatchNorm2d(channels),
+        "layer norm": torch.nn.LayerNorm(x.shape[1:]),
+        "group norm, two groups": torch.nn.GroupNorm(2, channels),
+        "instance norm": torch.nn.InstanceNorm2d(channels),
+    }
+    given = torch.tensor(x, requires_grad=True)
+    modules[name].double()(given).backward(torch.tensor(dy))
+    return given.grad.numpy()
