@@ -28,6 +28,20 @@
     for (const fold of all(".tag_hide-input > details")) fold.open = open;
   });
 
+  // A figure that is wider than the page is pushed sideways, by keys too, and shows that there is more.
+  const figures = all(".cell_output figure");
+  function markWide() {
+    for (const figure of figures) {
+      const wide = figure.scrollWidth > figure.clientWidth + 1;
+      figure.classList.toggle("wide", wide);
+      if (wide) figure.tabIndex = 0;
+      else figure.removeAttribute("tabindex");
+    }
+  }
+  const narrow = matchMedia("(max-width: 700px)");
+  narrow.addEventListener("change", markWide);
+  if (narrow.matches) markWide();
+
   // A sidebar is there while its hidden box is ticked; on a wide page the left one while it is not.
   for (const side of ["primary", "secondary"]) {
     const [button, bar] = [one(`.${side}-toggle`), one(`.bd-sidebar-${side}`)];
