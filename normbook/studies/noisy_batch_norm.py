@@ -130,17 +130,19 @@ PROBE = 256  # digits that are sent through the net before every step
 GUESSING = float(np.log(10))  # the loss of whoever guesses among ten digits
 
 
-def entering(digits: Split, net: str, *, rate: float, seed: int, steps: int) -> np.ndarray:
-    """What enters the third of five layers before every step, with that step's noise: (steps,
+def entering(
+    digits: Split, net: str, *, rate: float, seed: int, steps: int, layers: int = 5, layer: int = 2
+) -> np.ndarray:
+    """What enters one layer, counted from 0, before every step, with that step's noise: (steps,
     samples, units)."""
     norm, noise = NETS[net]
-    setting = {"norm": norm, "noise": noise, "layers": 5, "seed": seed}
+    setting = {"norm": norm, "noise": noise, "layers": layers, "seed": seed}
     (params, used), (_, look) = (prepared(digits, **setting) for _ in range(2))
     order = training.batches(len(digits.x_train), 128, steps, np.random.default_rng(seed))
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
     walk = training.walk(params, deep.gradient(loss), order, rate)
     probe = torch.tensor(digits.x_train[:PROBE])
-    return np.array([networks.hidden(m.before, probe, look)[2].y.numpy() for m in walk])
+    return np.array([networks.hidden(m.before, probe, look)[layer].y.numpy() for m in walk])
 
 
 def jumps(values: np.ndarray) -> tuple[float, float]:
