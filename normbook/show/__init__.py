@@ -7,7 +7,14 @@ except ImportError:
         "expected matplotlib for normbook.show, found none; install it with: pip install matplotlib"
     ) from None
 
-from normbook.show.pictures import edges, graph, planted_picture, spreads, with_and_without
+from normbook.show.pictures import (
+    edges,
+    factors,
+    graph,
+    planted_picture,
+    spreads,
+    with_and_without,
+)
 from normbook.show.source import CheatSheet, Entry, Reference, Source, entry
 from normbook.show.steps import Mean, StepError, Steps, equation, mean
 from normbook.show.table import Grid, Table

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import sympy as sp
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator
 
 from normbook.show.steps import letter
 from normlib.verify.derivations import Derivation
@@ -100,4 +101,20 @@ def with_and_without(pairs: dict[str, list], norm: str) -> Axes:
     ax.invert_yaxis()
     ax.set(xlabel="errors in a hundred", xlim=(0, None))
     ax.legend()
+    return ax
+
+
+def factors(found: dict[str, tuple], meaning: str, base: float = np.e) -> Axes:
+    """Effects that are logarithms, (low, mean, high) for each name, drawn as factors; 1 is no
+    difference."""
+    _, ax = plt.subplots(figsize=(6.8, 0.7 + 0.26 * len(found)))
+    low, mean, high = base ** np.array(list(found.values())).T
+    ax.errorbar(mean, range(len(found)), xerr=(mean - low, high - mean), fmt="oC0")
+    ax.axvline(1, color="black", lw=0.8)
+    ax.set_yticks(range(len(found)), list(found))
+    ax.set_ylim(len(found) - 0.5, -0.5)
+    ax.set(xscale="log", xlabel=meaning)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
     return ax
