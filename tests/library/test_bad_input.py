@@ -58,10 +58,10 @@ WRONG = {
     "cache": [(v, "(dy, cache)") for v in (None, X, (X,))],
     "scaling": [(v, "Scaling") for v in (None, X)],
     "low": [(1.0, "high"), (np.nan, "nan"), ("a", "number")],
-    "high": [(-1.0, "above low"), (np.inf, "inf"), (None, "number")],
+    "high": [(-1.0, "above low"), (-2.0, "above low"), (np.inf, "inf"), (None, "number")],
     "axes": [
         ((), "at least one axis of x, whose shape is (5, 4), but got ()"),
-        *((v, "axes run from -2 to 1") for v in (2, (0, -3))),
+        *((v, "axes run from -2 to 1") for v in (2, 3, (0, -3))),
         *((v, "must differ from each other") for v in ((0, 0), (0, -2))),
         *((v, "must be an integer or a tuple of them") for v in (None, "0", (0.5,), True)),
     ],
@@ -97,15 +97,17 @@ OWN = [
     ("update_running", "x", X[:1], "at least 2 values"),
     ("update_running", "var", -ONE, "must not be negative"),
     ("standardize", "x", X[:0], "at least one value"),
+    ("standardize", "x", np.float64(1), "whose shape is ()"),
     ("layer_norm", "x", np.float64(1), "got ()"),
     ("layer_norm", "gamma", np.ones((5, 4)), "that of gamma"),
+    ("layer_norm", "gamma", np.float64(1), "(*features,)"),
     ("layer_norm", "gamma", ONE[:2], "the last axes of x (5, 4)"),
     ("rms_norm", "gamma", np.ones((2, 5, 4)), "must have the shape (5, 4)"),
     ("partial_rms_norm", "x", np.float64(1), "(*leading, *features)"),
     ("partial_rms_norm", "gamma", np.ones((5, 4)), "the last axis of x (5, 4)"),
     ("group_norm", "groups", 3, "try one of [1, 2, 4]"),
     ("group_norm", "x", X[0], "leading axis"),
-    ("instance_norm", "x", np.zeros((2, 4, 0)), "at least one value"),
+    ("instance_norm", "x", np.zeros((2, 4, 0)), "at least one value in each group"),
     ("mean_only_batch_norm", "x", X[:0], "leave empty batches out"),
     ("weight_norm", "v", X * [[0.0], [1], [1], [1], [1]], "row of zeros"),
     ("weight_norm", "v", 1e-170 * X, "squares"),
@@ -116,10 +118,14 @@ OWN = [
     ("power_iteration", "v", 0 * ONE, "W v"),
     ("power_iteration", "v", ROWS, "each column"),
     ("spectral_norm", "w", 0 * X, "power_iteration"),
+    ("spectral_norm", "w", X[0], "(out, *rest)"),
+    ("spectral_norm", "w", X[:0], "must not be empty"),
     ("spectral_norm", "u", 0 * ROWS, "is 0 or"),
     ("fit_standard", "x", X[0], "(samples, features)"),
+    ("fit_standard", "x", X[:0], "leave empty batches out"),
     ("fit_min_max", "x", X[..., None], "reshape"),
     ("apply_scaling", "x", X[:, :2], "(2,)"),
+    ("apply_scaling", "x", X[0], "(samples, features)"),
 ]
 
 
@@ -140,6 +146,27 @@ def test_bad_input_is_refused_with_what_must_be_what_it_got_and_a_fix(function):
     call(**good)  # what is called good is accepted
     own = [row for name, *row in OWN if name == function]
     check_refusals(call, good, [*wrong_values(function), *own])
+
+
+@pytest.mark.parametrize("channels, groups, piece", [(9, 2, r"[1, 3, 9]"), (0, 1, "in each group")])
+def test_group_norm_names_the_numbers_that_divide_its_channels_and_wants_some(
+    channels, groups, piece
+):
+    args = np.ones((2, channels, 3)), np.ones(channels), np.ones(channels)
+    with pytest.raises(ValueError, match=re.escape(piece)):
+        normlib.group_norm(*args, groups=groups)
+    if not channels:
+        with pytest.raises(ValueError, match=piece):
+            normlib.instance_norm(*args)
+
+
+def test_what_lies_at_the_edge_of_the_good_is_accepted():
+    none, one = np.zeros((0, 4)), np.ones(4)
+    assert normlib.group_norm(none, one, one, groups=2)[0].shape == (0, 4)
+    assert np.isfinite(normlib.batch_norm_inference(X, one, 0 * one, one, one)[0]).all()
+    moved = normlib.update_running(*map(torch.tensor, (one, one, X)))
+    for theirs, ours in zip(moved, normlib.update_running(one, one, X), strict=True):
+        assert np.allclose(theirs, ours)
 
 
 # The witnesses. Each is given the same bad problem; verify.backward gives it to all.
