@@ -121,6 +121,29 @@ def with_the_ratio(psd: np.ndarray, g: np.ndarray, v: np.ndarray) -> np.ndarray:
     return psd + lift * np.where(of_a < of_b, outer(a, a), outer(b, b))
 
 
+def keeping_the_lengths(
+    g: np.ndarray, v: np.ndarray, third: np.ndarray, tilt: float = 0.05
+) -> np.ndarray:
+    """A positive semidefinite matrix with |Hv| / |v| = |Hg| / |g| whose quadratic form is large at
+    v and small at g: it sees v by a direction at a right angle to g, and g by one at a right angle
+    to v, which has little of g and a large weight. `third` is any direction outside of both."""
+
+    def unit(u: np.ndarray) -> np.ndarray:
+        return u / np.sqrt(dot(u, u))
+
+    def without(u: np.ndarray, *axes: np.ndarray) -> np.ndarray:
+        return unit(u - sum(dot(u, axis) * axis for axis in axes))
+
+    side = without(g, unit(v))
+    out = without(third, unit(v), side)
+    sees_v = without(v, unit(g))
+    sees_g = unit(side - dot(side, sees_v) / tilt * out)
+    sees_v = sees_v + tilt * out  # now at a right angle to sees_g
+    length = np.sqrt(dot(sees_v, sees_v) * dot(g, g) / dot(v, v))
+    weight = np.abs(length * dot(sees_v, v) / dot(sees_g, g))
+    return outer(sees_v, sees_v) + weight * outer(sees_g, sees_g)
+
+
 # A network that learns digits.
 
 
