@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import yaml
 
 from normlib import layers
 
@@ -141,9 +140,12 @@ class Chapter(NamedTuple):
 
 def chapters(root: Path) -> list[Chapter]:
     """All notebooks of the contents, in their order."""
-    parts = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))["parts"]
-    files = ((part["caption"], entry["file"]) for part in parts for entry in part["chapters"])
-    found = ((Path(file).name, part) for part, file in files if file.startswith("chapters/"))
+    part, files = "", []
+    for line in (root / "_toc.yml").read_text("utf-8").splitlines():
+        part = line.partition("caption: ")[2] or part
+        if page := re.search(r"- file: (chapters/[\w-]+)$", line):
+            files.append((page[1], part))
+    found = ((Path(file).name, part) for file, part in files)
     return [
         Chapter(page, title_of(root / "chapters" / f"{page}.ipynb"), part) for page, part in found
     ]

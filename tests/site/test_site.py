@@ -16,7 +16,7 @@ import records
 import run_page
 import site_checks as checks
 import verification
-from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make
+from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make, read_cells
 from site_checks import DESK, PHONE
 
 from normbook.claims import FALSE, register
@@ -364,6 +364,26 @@ def test_on_a_phone_the_contents_open_take_the_focus_and_close_by_a_key(opened):
     assert bar.is_visible()
     page.keyboard.press("Escape")
     page.wait_for_function("() => document.activeElement.matches('.primary-toggle')")
+
+
+SCALES = """() => [...document.querySelectorAll('.cell_output figure img')]
+  .map(image => image.getBoundingClientRect().width / image.getAttribute('width'))
+  .filter(scale => scale > 0)
+"""
+
+
+def test_on_a_phone_the_letters_of_figures_have_nine_pixels_and_wide_ones_are_reached_by_keys(
+    opened,
+):
+    page = opened("chapters/batch-norm.html")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_selector("figure.wide[tabindex='0']", state="attached")
+    smallest = 8 * 110 / 72  # pixels: 8 points, at the dots an inch of normbook/page.mplstyle
+    assert min(page.evaluate(SCALES)) * smallest >= 9
+    sizes = [
+        size for _, cell in read_cells() for size in re.findall(r"fontsize=(\d+)", cell.source)
+    ]
+    assert min(map(int, sizes)) >= 8
 
 
 AT = "id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < 150"

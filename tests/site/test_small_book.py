@@ -48,7 +48,7 @@ WRONG = {
     "[elsewhere: holds](intro.md#cell-id=claim-002-08)": "claims/rms-normalization, got intro; ",
     f"[open: not checkable here](chapters/{CARD}000-61)": "decides claim 000-61, no page, got",
     f"[otherwise: holds](chapters/{CARD}002-07)": "the verdict on claim 002-07, 'holds, with a",
-    f"[no verdict](chapters/{CARD}002-09)": "the verdict on claim 002-09, 'holds'",
+    f"[no verdict](chapters/{CARD}002-08)": "the verdict on claim 002-08, 'holds'",
     "```{cell-picture} chapters/outputs.ipynb title\n```": "with 0 in outputs.ipynb; it has: drawn",
     f"[bare: holds](chapters/{CARD.replace('cell-id=', '')}002-08)": "write #cell-id=claim-002-08",
 }
