@@ -16,7 +16,7 @@ FRAME = "frame"  # what all of them share
 LOG = logging.getLogger(__name__)
 
 
-def needed(script: str | None, body: str) -> bool:
+def is_needed(script: str | None, body: str) -> bool:
     """Whether a page needs this script; of others than those of explorers nothing is said."""
     found = SCRIPT.search(script or "")
     names = TAG.findall(body)
@@ -36,7 +36,7 @@ def unknown(body: str, folder: Path) -> list[str]:
 
 def choose(app, page: str, template: str, context: dict, doctree) -> None:
     body, scripts = context.get("body", ""), context["script_files"]
-    context["script_files"] = [js for js in scripts if needed(js.filename, body)]
+    context["script_files"] = [js for js in scripts if is_needed(js.filename, body)]
     for line in unknown(body, Path(app.srcdir, "_static", "explorers")):
         LOG.warning(line, location=page)
 

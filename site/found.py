@@ -43,7 +43,7 @@ def description(doctree) -> str:
     return next((" ".join(text.split()) for text in texts if len(text) > 40), "")
 
 
-def shortened(text: str, most: int = 160) -> str:
+def shorten(text: str, most: int = 160) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
 
 
@@ -52,7 +52,7 @@ MADE = {"genindex": "All terms that the book defines, with the place where each 
 
 
 def head(app, page, template, context, doctree) -> None:
-    said = MADE.get(page) or shortened(description(doctree))
+    said = MADE.get(page) or shorten(description(doctree))
     if said:
         tag = f'\n<meta name="description" content="{escape(said)}" />'
         context["metatags"] = context.get("metatags", "") + tag

@@ -89,7 +89,7 @@ def version(folder: Path, names: list[str]) -> str:
     return digest(b"\n".join([*own, *map(str.encode, names)]))
 
 
-def needed(script, body: str) -> bool:
+def is_needed(script, body: str) -> bool:
     """What is written into a page for the scripts of other books counts as not needed."""
     if not script.filename:
         text = script.attributes.get("body", "")
@@ -104,7 +104,7 @@ def is_ours(script) -> bool:
     return (script.filename or "").endswith("page.js")
 
 
-def waiting(script):
+def defer(script):
     """The same script, run once the page is whole. A copy: another page may want it at once."""
     if not script.filename:
         return script
@@ -116,7 +116,7 @@ def waiting(script):
 FOLD = '<summary><span class="toctree-toggle"'
 
 
-def named_folds(contents):
+def name_folds(contents):
     """The contents of the book, where a fold of the theme has no name to be read aloud."""
 
     def made(*args, **kwargs) -> str:
@@ -152,11 +152,11 @@ def light_page(app, page, template, context, doctree) -> None:
     own = [css.filename.removeprefix("_static/") for css in context["css_files"]]
     app.stylesheets = [*THEME, *own]
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
-    context["generate_toctree_html"] = named_folds(context["generate_toctree_html"])
-    context["script_files"] = [js for js in context["script_files"] if needed(js, body)]
+    context["generate_toctree_html"] = name_folds(context["generate_toctree_html"])
+    context["script_files"] = [js for js in context["script_files"] if is_needed(js, body)]
     # On the page of the search its own scripts, which the theme writes out, do not wait.
     here = [js for js in context["script_files"] if template != "search.html" or is_ours(js)]
-    context["script_files"] = [waiting(js) if js in here else js for js in context["script_files"]]
+    context["script_files"] = [defer(js) if js in here else js for js in context["script_files"]]
 
 
 def finish(app, exception) -> None:
@@ -179,7 +179,7 @@ def finish(app, exception) -> None:
         Path(f"{font}.js").write_text(script, encoding="utf-8")
         scripts = (p.read_text("utf-8") for p in static.rglob("*.js") if p.stem != font.name)
         known = one_style_sheet.names_in(pages, scripts)
-        css = one_style_sheet.needed(one_style_sheet.joined(static, app.stylesheets), known)
+        css = one_style_sheet.keep_needed(one_style_sheet.join(static, app.stylesheets), known)
         (static / "site.css").write_text(css, encoding="utf-8")
 
 

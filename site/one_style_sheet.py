@@ -14,7 +14,7 @@ WORD = re.compile(r"[\w-]+")
 OF_RULES = {"media", "supports", "layer", "container"}  # at-rules that hold rules
 
 
-def joined(folder: Path, names: Iterable[str]) -> str:
+def join(folder: Path, names: Iterable[str]) -> str:
     """The style sheets in their order, with addresses as seen from `folder`."""
 
     def text(name: str) -> str:
@@ -31,7 +31,7 @@ def names_in(html: Iterable[str], scripts: Iterable[str]) -> set[str]:
     return {*found, *(word for text in scripts for word in WORD.findall(text))}
 
 
-def asked(selector: list[Node]) -> Iterator[str]:
+def find_required(selector: list[Node]) -> Iterator[str]:
     """The classes and ids that an element must have, or that one around it must. What stands in
     brackets or in :not(…) is not looked into."""
     for before, token in zip([None, *selector], selector, strict=False):
@@ -55,7 +55,7 @@ def css(rules: Iterable[Node], known: set[str]) -> Iterator[str]:
     """The text of those rules that can apply to an element with known classes and ids."""
     for rule in rules:
         if isinstance(rule, QualifiedRule):
-            kept = [s for s in selectors(rule.prelude) if known.issuperset(asked(s))]
+            kept = [s for s in selectors(rule.prelude) if known.issuperset(find_required(s))]
             if kept:
                 heads = ",".join(tinycss2.serialize(s).strip() for s in kept)
                 yield f"{heads}{{{tinycss2.serialize(rule.content).strip()}}}"
@@ -68,5 +68,5 @@ def css(rules: Iterable[Node], known: set[str]) -> Iterator[str]:
             yield rule.serialize()
 
 
-def needed(sheet: str, known: set[str]) -> str:
+def keep_needed(sheet: str, known: set[str]) -> str:
     return "\n".join(css(tinycss2.parse_stylesheet(sheet, True, True), known)) + "\n"

@@ -30,7 +30,7 @@ BAD = "Something FAILED."
 LAYERS = "tests/library/test_report.py"  # examines every layer, and hands over what it found
 
 
-def when(record: dict) -> str:
+def describe_run(record: dict) -> str:
     """The day of a run, and the commit."""
     date = datetime.datetime.fromisoformat(record["date"])
     at = f" at commit {record['commit']}" if record["commit"] else ""
@@ -45,7 +45,7 @@ def line(found: Found) -> tuple[str, str] | None:
     """What stands under the title of a page, and its class: good, bad or unknown."""
     if found.state in (UNSEEN, SKIPPED):
         return None
-    on, cells = when(found.record), found.record["passed"]
+    on, cells = describe_run(found.record), found.record["passed"]
     if found.state == FAILED:
         return f"{found.record['failed']} of {found.record['of']} cells FAILED on {on}.", "bad"
     if found.state == CHANGED:
@@ -65,7 +65,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Markup:
 # A layer.
 
 
-def reached(found: dict | None) -> str:
+def describe_error(found: dict | None) -> str:
     """The worst error of one argument before one witness, beside the bound."""
     if found is None:
         return "–"
@@ -84,7 +84,7 @@ def witnesses(entry: dict) -> str:
         Markup(f"{w}<br>{f'&lt; {b:.0e}' if b else 'exact'}")
         for w, b in zip(used, bounds, strict=True)
     ]
-    rows = [(name, *(reached(row.get(w)) for w in used)) for name, row in arguments.items()]
+    rows = [(name, *(describe_error(row.get(w)) for w in used)) for name, row in arguments.items()]
     return table(("", *head), rows)
 
 
@@ -103,11 +103,11 @@ def notes(entry: dict) -> list[str]:
 # The report of all records.
 
 
-def missing(found: Found) -> str:
+def explain_missing(found: Found) -> str:
     """Why a file does not count as verified."""
     if found.state == UNSEEN:
         return "not run"
-    record, on = found.record, when(found.record)
+    record, on = found.record, describe_run(found.record)
     if found.state == FAILED:
         return f"{record['failed']} of {record['of']} FAILED on {on}"
     if found.state == CHANGED:
@@ -118,7 +118,7 @@ def missing(found: Found) -> str:
 def layers(found: Found) -> Iterator[str]:
     """A heading, a table and notes of every layer; before them, whether they still hold."""
     if found.state != VERIFIED:
-        yield element("p", f"All layers: {missing(found)}.")
+        yield element("p", f"All layers: {explain_missing(found)}.")
     for name, entry in (found.record or {}).get("layers", {}).items():
         yield element("h3", name, id=name.replace(" ", "-"))
         yield witnesses(entry)
@@ -137,7 +137,7 @@ def verdict(found: list[Found]) -> tuple[str, str]:
     return f"{whole} of {len(found)} verified; the others are named below.", "unknown"
 
 
-def counted(seen: list[dict]) -> str:
+def count_outcomes(seen: list[dict]) -> str:
     totals = Counter({key: sum(r[key] for r in seen) for key in ("passed", "failed", "skipped")})
     return ", ".join(f"{count} {outcome}" for outcome, count in totals.items())
 
@@ -151,14 +151,14 @@ def facts(seen: list[dict]) -> list[tuple[str, str]]:
     )
     return [
         ("date", " to ".join(dict.fromkeys([dates[0], dates[-1]]))),
-        ("tests", counted(tests)),
-        ("cells of notebooks", counted(cells)),
+        ("tests", count_outcomes(tests)),
+        ("cells of notebooks", count_outcomes(cells)),
         *((f"machine of {count} records", place) for place, count in places.items()),
     ]
 
 
 def page_row(found: Found) -> tuple[str, str]:
-    text, _ = line(found) or (missing(found), "")
+    text, _ = line(found) or (explain_missing(found), "")
     return element("a", page_of(found), href=f"{page_of(found)}.html"), text
 
 
@@ -171,7 +171,7 @@ def html(known: dict[str, Found]) -> str:
     if seen:
         parts.append(table(("run", ""), facts(seen)))
         parts.append(element("h2", "What is not verified", id="not-verified"))
-        open_ = [(f.file, missing(f)) for f in found if f.state != VERIFIED]
+        open_ = [(f.file, explain_missing(f)) for f in found if f.state != VERIFIED]
         parts.append(table(("", "why"), open_) if open_ else element("p", "Nothing."))
         parts.append(element("h2", "Layers", id="layers"))
         parts += layers(known.get(LAYERS, Found(LAYERS, UNSEEN)))

@@ -227,7 +227,7 @@ def rows_kept() -> list[dict]:
     return json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def measured() -> dict:
+def measure() -> dict:
     """All of it, as it is kept."""
     memories, large = {"new": rows(), "kept": rows_kept()}, prepare("layer_norm", SHAPES[0])
     packages = {module.__name__: module.__version__ for module in (np, numba, torch)}
@@ -250,7 +250,7 @@ def main() -> None:
             f"expected {max(THREADS)} processors for the kernels' table, found "
             f"{numba.config.NUMBA_NUM_THREADS}; take a larger machine, or unset NUMBA_NUM_THREADS"
         )
-    store.write_json(TARGET, measured())
+    store.write_json(TARGET, measure())
     print(f"{TARGET.name}: written, a line a row; the page on kernels draws it")
 
 

@@ -27,7 +27,7 @@ LIMIT, STEPS = 5.0, 60
 
 def exchange(processes: int, numbers: int) -> dict:
     """The fastest tenth of all repeats: what other programs delay is left out."""
-    ranks = launch(over.timed, processes, numbers, REPEATS)
+    ranks = launch(over.time_exchanges, processes, numbers, REPEATS)
     slowest = {name: np.max([rank[name] for rank in ranks], axis=0) for name in ranks[0]}
     seconds = {name: float(f"{np.quantile(s, 0.1):.2g}") for name, s in slowest.items()}
     return {"processes": processes, "numbers": numbers} | seconds
@@ -44,7 +44,7 @@ def fault(kind: str, call: str) -> dict:
     raise RuntimeError(f"expected a WorkerError for {kind} in {call}, got a result")
 
 
-def wrapped() -> dict:
+def run_wrapped() -> dict:
     """One step of PyTorch's DistributedDataParallel around PyTorch's own batch norm."""
     split = data.digits(np.random.default_rng(0), "raw")
     digits = split.x_train, split.labels_train
@@ -56,14 +56,14 @@ def wrapped() -> dict:
 
 
 def main() -> None:
-    launch(over.timed, 2, 1, 1)  # the process that forks all others
+    launch(over.time_exchanges, 2, 1, 1)  # the process that forks all others
     document = {
         "date": datetime.date.today().isoformat(),
         "cores": len(os.sched_getaffinity(0)),
         "limit": LIMIT,
         "exchanges": [exchange(p, n) for p in PROCESSES for n in NUMBERS],
         "faults": [fault(kind, call) for kind in over.FAULTS for call in over.CALLS],
-        "wrapped": wrapped(),
+        "wrapped": run_wrapped(),
     }
     store.write_json(TARGET, document)
 

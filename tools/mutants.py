@@ -64,7 +64,7 @@ class NoMessages(ast.NodeTransformer):
         return ast.Constant("")
 
 
-def meaning(text: str) -> str:
+def read_meaning(text: str) -> str:
     """What Python reads, without what is inside messages; nothing of what is no Python."""
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -84,13 +84,13 @@ def mutants(path: str) -> Iterator[Mutant]:
     from cosmic_ray.plugins import get_operator, operator_names
 
     text = (ROOT / path).read_text(encoding="utf-8")
-    nodes, same = list(ast_nodes(get_ast(text))), ("", meaning(text))
+    nodes, same = list(ast_nodes(get_ast(text))), ("", read_meaning(text))
     for kind in map(get_operator, sorted(operator_names())):
         places = [] if kind.arguments() else nodes
         hits = (node for node in places for _ in kind().mutation_positions(node))
         for occurrence, node in enumerate(hits):
             mutated = mutate_code(text, kind(), occurrence)
-            if meaning(mutated) not in same:
+            if read_meaning(mutated) not in same:
                 function = ASTQuery(node).get_definition_name() or ""
                 yield Mutant(path, function, text, mutated)
 
@@ -118,7 +118,7 @@ def run_tests(folder: Path, mutant: Mutant, files: Sequence[str]) -> int:
         )
 
 
-def tried(mutants: list[Mutant], files: Sequence[str] = FILES) -> list[bool]:
+def try_mutants(mutants: list[Mutant], files: Sequence[str] = FILES) -> list[bool]:
     """Of each mutant, whether a test noticed it; one that uses up its time has been noticed.
 
     Errors: SystemExit if pytest itself did not work.
@@ -142,7 +142,7 @@ def tried(mutants: list[Mutant], files: Sequence[str] = FILES) -> list[bool]:
     return [codes[number] != 0 for number in range(len(mutants))]
 
 
-def listed() -> Iterator[tuple[str, str, str, str]]:
+def list_equivalent() -> Iterator[tuple[str, str, str, str]]:
     """The names of the mutants in tools/mutants.toml."""
     for entry in tomllib.loads(LISTED.read_text(encoding="utf-8"))["equivalent"]:
         for mutated in entry["mutated"]:
@@ -159,9 +159,9 @@ def main(modules: list[str]) -> None:
     if not chosen:
         sys.exit(f"mutants: expected modules of normlib/layers, got {' '.join(modules)}")
     found = [mutant for path in chosen for mutant in mutants(path)]
-    if tried([Mutant(chosen[0], "", "", (ROOT / chosen[0]).read_text(encoding="utf-8"))])[0]:
+    if try_mutants([Mutant(chosen[0], "", "", (ROOT / chosen[0]).read_text(encoding="utf-8"))])[0]:
         sys.exit("mutants: expected green tests without any mutant")
-    noticed, excused = tried(found), {*listed()}
+    noticed, excused = try_mutants(found), {*list_equivalent()}
     alive = [mutant for mutant, was_noticed in zip(found, noticed, strict=True) if not was_noticed]
     unexplained = [m for m in alive if m.name() not in excused]
     for path, function, shipped, mutated in (m.name() for m in unexplained):

@@ -18,12 +18,12 @@ SECONDS = ROOT / ".ci" / "seconds.json"
 UNKNOWN = 10.0  # of a file that was never measured
 
 
-def measured() -> dict[str, float]:
+def read_seconds() -> dict[str, float]:
     return json.loads(SECONDS.read_text(encoding="utf-8"))
 
 
 def longest_first(files: Iterable[str]) -> list[str]:
-    seconds = measured()
+    seconds = read_seconds()
     return sorted({*files}, key=lambda file: (-seconds.get(file, UNKNOWN), file))
 
 
@@ -36,7 +36,7 @@ def share(files: Iterable[str], part: str) -> set[str]:
     which, number = map(int, match.groups()) if match else (1, 0)
     if which > number:
         raise ValueError(f"expected a part such as 2/4, the second of four, got {part}")
-    seconds, totals, found = measured(), [0.0] * number, set()
+    seconds, totals, found = read_seconds(), [0.0] * number, set()
     for file in longest_first(files):
         least = totals.index(min(totals))
         totals[least] += seconds.get(file, UNKNOWN)

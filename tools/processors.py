@@ -39,7 +39,7 @@ def environment(which: str, threads: int = 1) -> Mapping[str, str]:
     return os.environ | SETS[which] | {"OMP_NUM_THREADS": str(threads)}
 
 
-def parted(which: str, threads: int, options: list[str]) -> list[str]:
+def find_parted(which: str, threads: int, options: list[str]) -> list[str]:
     """The cells and tests that are red under this instruction set."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -62,7 +62,7 @@ def main(given: list[str]) -> int:
     total = 0
     for threads in chosen.threads:
         for which in chosen.sets:
-            red = parted(which, threads, options)
+            red = find_parted(which, threads, options)
             total += len(red)
             print(f"{which}, threads: {threads}: {len(red)} red", *red, sep="\n  ", flush=True)
     return min(total, 1)

@@ -44,7 +44,7 @@ sys.stdout.write(json.dumps(getattr(trials, sys.argv[1])(*json.loads(sys.argv[2]
 """
 
 
-def named(name: str) -> Trial:
+def find_trial(name: str) -> Trial:
     module, _, attribute = name.partition(".")
     try:
         return getattr(importlib.import_module(f"normbook.studies.{module}"), attribute)
@@ -53,20 +53,20 @@ def named(name: str) -> Trial:
         raise SystemExit(said) from None
 
 
-def rounded(number: float, digits: int = 6) -> float:
+def round_to(number: float, digits: int = 6) -> float:
     return float(f"{number:.{digits}g}")
 
 
 def measure(name: str, seeds: list[int]) -> dict[str, list[float]]:
     torch.set_num_threads(1)
-    trial = named(name)
+    trial = find_trial(name)
     rows = [trial.run(seed) for seed in tqdm(seeds, name)]
-    return {"seed": seeds} | {key: [rounded(row[key]) for row in rows] for key in rows[0]}
+    return {"seed": seeds} | {key: [round_to(row[key]) for row in rows] for key in rows[0]}
 
 
 def begin(name: str) -> dict:
     torch.set_num_threads(1)
-    return named(name).beginning()
+    return find_trial(name).beginning()
 
 
 def under(which: str, function: str, *given: object) -> dict:
@@ -83,7 +83,7 @@ def beginning(name: str) -> dict:
     native, other = (under(which, "begin", name) for which in ("native", OTHER))
     pairs = {key: (value, other["found"][key]) for key, value in native["found"].items()}
     agreed = {
-        key: rounded(value, 12)
+        key: round_to(value, 12)
         for key, (value, again) in pairs.items()
         if math.isfinite(value) and abs(value - again) <= AGREE / 10 * max(abs(value), 1)
     }
@@ -110,18 +110,18 @@ ROOT = Path(__file__).parents[1]
 CELLS, EXPLORER = ROOT / "_build" / "map", ROOT / "_static" / "explorers" / "norms.js"
 
 
-def rounded_all(cell: object) -> object:
+def round_all(cell: object) -> object:
     """The same with six digits a number."""
     if isinstance(cell, dict):
-        return {key: rounded_all(value) for key, value in cell.items()}
+        return {key: round_all(value) for key, value in cell.items()}
     if isinstance(cell, list):
-        return [rounded_all(value) for value in cell]
-    return rounded(cell) if isinstance(cell, float) else cell
+        return [round_all(value) for value in cell]
+    return round_to(cell) if isinstance(cell, float) else cell
 
 
 def measure_cell(setting: Setting) -> tuple[Setting, dict]:
     torch.set_num_threads(1)
-    return setting, rounded_all(where_it_helps.measure(setting))
+    return setting, round_all(where_it_helps.measure(setting))
 
 
 def run_map(
@@ -146,7 +146,7 @@ def run_map(
 
 def write_map(cells: list) -> None:
     found = {"seed": [*where_it_helps.SEEDS], "cells": cells}
-    begun = {name: rounded(loss, 12) for name, loss in where_it_helps.begin().items()}
+    begun = {name: round_to(loss, 12) for name, loss in where_it_helps.begin().items()}
     stored = {"found": found, "beginning": begun}
     store.write_json(FOLDER / "MAP.json", stored | {"digest": digest(stored)})
     script = EXPLORER.read_text("utf-8")
@@ -159,7 +159,7 @@ def main(names: list[str], cluster: str | None = None, again: bool = False) -> N
         if name == "MAP":
             write_map(run_map(cluster, where_it_helps.settings(), CELLS))
         else:
-            write(name, measure(name, [*named(name).seeds]), again)
+            write(name, measure(name, [*find_trial(name).seeds]), again)
 
 
 if __name__ == "__main__":

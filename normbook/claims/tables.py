@@ -35,7 +35,7 @@ def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Mark
     return table(kind, row(columns, "th", scope="col"), rows, between="\n")
 
 
-def folded(head: str, text: str) -> Markup:
+def fold(head: str, text: str) -> Markup:
     return element("details", element("summary", head), text)
 
 
@@ -68,8 +68,8 @@ class Ledger:
 
     def row(self, c: Claim) -> Markup:
         remarks = [element("span", c.remark, class_="remark")] * bool(c.remark)
-        remarks += [folded("Another trial", c.also)] * bool(c.also)
-        remarks += [folded("Earlier verdict", c.changed)] * bool(c.changed)
+        remarks += [fold("Another trial", c.also)] * bool(c.also)
+        remarks += [fold("Earlier verdict", c.changed)] * bool(c.changed)
         cells = (
             link(c.id),
             [c.claim, *remarks, element("cite", self.cite(c))],

@@ -20,7 +20,7 @@ class Split(NamedTuple):
     labels_test: np.ndarray
 
 
-def prepared(split: Split, inputs: str) -> Split:
+def prepare(split: Split, inputs: str) -> Split:
     """The inputs as they come ("raw"), less the mean of the training samples ("centred"), or that
     divided by their deviation ("standardized"); an input that never changes is not divided.
 
@@ -35,7 +35,7 @@ def prepared(split: Split, inputs: str) -> Split:
     return split._replace(x_train=(split.x_train - mean) / by, x_test=(split.x_test - mean) / by)
 
 
-def shipped(name: str) -> Path:
+def locate_shipped(name: str) -> Path:
     """A file among scikit-learn's data sets. The package itself is not imported: that takes
     seconds, and no page needs it."""
     package = find_spec("sklearn")
@@ -47,18 +47,18 @@ def shipped(name: str) -> Path:
     return Path(package.origin).parent / "datasets" / name
 
 
-def shipped_table(name: str) -> np.ndarray:
-    return np.loadtxt(shipped("data") / name, delimiter=",")
+def load_shipped(name: str) -> np.ndarray:
+    return np.loadtxt(locate_shipped("data") / name, delimiter=",")
 
 
 def digits(rng: np.random.Generator, inputs: str = "centred") -> Split:
     """The 1,797 handwritten digits of 8×8 pixels that ship with scikit-learn, shuffled: 1,437 to
     train on. Raw pixels lie from 0 to 1."""
-    table = shipped_table("digits.csv.gz")
+    table = load_shipped("digits.csv.gz")
     images, labels = table[:, :-1], table[:, -1].astype(int)
     order = rng.permutation(len(images))
     x, labels = images[order] / 16, labels[order]
-    return prepared(Split(x[:1437], labels[:1437], x[1437:], labels[1437:]), inputs)
+    return prepare(Split(x[:1437], labels[:1437], x[1437:], labels[1437:]), inputs)
 
 
 def fashion(rng: np.random.Generator, inputs: str = "centred") -> Split:
@@ -79,13 +79,13 @@ def fashion(rng: np.random.Generator, inputs: str = "centred") -> Split:
     chosen = rng.permutation(60_000)[:6000]
     x = images[16:].reshape(60_000, 14, 2, 14, 2)[chosen].mean(axis=(2, 4)).reshape(-1, 196) / 255
     labels = labels[8:][chosen].astype(int)
-    return prepared(Split(x[:4000], labels[:4000], x[4000:], labels[4000:]), inputs)
+    return prepare(Split(x[:4000], labels[:4000], x[4000:], labels[4000:]), inputs)
 
 
 def text(rng: np.random.Generator, *, length: int = 32) -> Split:
     """The descriptions of its data sets that ship with scikit-learn, 43,000 characters, in pieces:
     each character has the next one as its label. A tenth of the pieces are for the test."""
-    pages = sorted(shipped("descr").glob("*.rst"))
+    pages = sorted(locate_shipped("descr").glob("*.rst"))
     written = "".join(page.read_text("ascii", "ignore") for page in pages)
     _, codes = np.unique([*written], return_inverse=True)
     starts = rng.permutation(np.arange(0, len(codes) - length - 1, length))

@@ -21,10 +21,10 @@ def without_docstring(function: Callable) -> str:
     return "\n".join(lines)
 
 
-def looked_up(code: CodeType) -> set[str]:
+def names_used(code: CodeType) -> set[str]:
     """The names that compiled code, and what is nested in it, looks up outside of itself."""
     found = {i.argval for i in dis.get_instructions(code) if re.search("NAME|GLOBAL", i.opname)}
-    return found.union(*(looked_up(c) for c in code.co_consts if isinstance(c, CodeType)))
+    return found.union(*(names_used(c) for c in code.co_consts if isinstance(c, CodeType)))
 
 
 def origins(function: Callable) -> Iterator[tuple[str, str]]:
@@ -32,7 +32,7 @@ def origins(function: Callable) -> Iterator[tuple[str, str]]:
     import: ("from a import ", "b")."""
     module = inspect.getmodule(function)
     code = compile(textwrap.dedent(without_docstring(function)), "", "exec")
-    wanted = (looked_up(code) & vars(module).keys()) - {function.__name__}
+    wanted = (names_used(code) & vars(module).keys()) - {function.__name__}
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
             if (name := alias.asname or alias.name) in wanted:

@@ -16,11 +16,11 @@ from normlib.verify.derivations import (
     adjoint,
     dy,
     entry,
-    expanded,
     i,
     instead,
     k,
     m,
+    split_sums,
     total,
 )
 
@@ -138,11 +138,11 @@ def latex(expr: sp.Expr) -> str:
     return Textbook().doprint(flat(expr))
 
 
-def evaluated(expr: sp.Expr) -> sp.Expr:
+def evaluate(expr: sp.Expr) -> sp.Expr:
     """The same expression as SymPy arranges it."""
     if not expr.args:
         return expr
-    rebuilt = expr.func(*map(evaluated, expr.args))
+    rebuilt = expr.func(*map(evaluate, expr.args))
     return rebuilt.doit() if isinstance(rebuilt, Mean) else rebuilt
 
 
@@ -153,7 +153,7 @@ class Shown(NamedTuple):
     right: tuple[sp.Expr, ...]
 
     def __repr__(self) -> str:
-        return " = ".join([self.left, *map(str, map(evaluated, self.right))])
+        return " = ".join([self.left, *map(str, map(evaluate, self.right))])
 
     def _repr_latex_(self) -> str:
         return "$$" + " = ".join([self.left, *map(latex, self.right)]) + "$$"
@@ -169,7 +169,7 @@ def equation(
     """
     derived, *right = map(sp.sympify, (derived, *right))
     for form in right:
-        if not same(evaluated(form), derived, short):
+        if not same(evaluate(form), derived, short):
             raise step_error(left, derived, form)
     return Shown(left, tuple(right))
 
@@ -187,7 +187,7 @@ def same(one: sp.Expr, other: sp.Expr, short: dict[sp.Symbol, sp.Expr] | None = 
 def step_error(left: object, derived: sp.Expr, form: sp.Expr) -> StepError:
     return StepError(
         f"the equation for {left} is not what was derived: expected an expression equal to "
-        f"{derived}, got {evaluated(form)}; correct the one that is wrong"
+        f"{derived}, got {evaluate(form)}; correct the one that is wrong"
     )
 
 
@@ -227,11 +227,11 @@ class Steps:
 
     def consequence(self, left: sp.Expr, *right: sp.Expr) -> Shown:
         """What follows from the steps: both sides are equal once they are put in."""
-        return self.check(left, right, evaluated(left))
+        return self.check(left, right, evaluate(left))
 
     def check(self, left: sp.Expr, right: tuple[sp.Expr, ...], derived: sp.Expr) -> Shown:
         for form in right:
-            if not self.equal(evaluated(form), derived):
+            if not self.equal(evaluate(form), derived):
                 raise step_error(left, derived, form)
         return Shown(latex(left), right)
 
@@ -244,7 +244,7 @@ class Steps:
         for stage in reversed(self.derivation.stages):
             if isinstance(stage.symbol, sp.Indexed):
                 difference = instead(difference, stage.symbol, stage.definition)
-        difference = expanded(difference.subs(self.short))
+        difference = split_sums(difference.subs(self.short))
         return sp.expand(sp.numer(sp.together(difference.subs(self.facts)))) == 0
 
 
@@ -260,7 +260,7 @@ def facts(stages: tuple[Stage, ...]) -> dict[sp.Sum, sp.Expr]:
     for symbol, definition in stages:
         if isinstance(symbol, sp.Indexed):
             continue
-        equation = expanded(definition).subs(found) - symbol
+        equation = split_sums(definition).subs(found) - symbol
         for unknown in equation.atoms(sp.Sum):
             found[unknown] = sp.expand(sp.solve(equation, unknown)[0])
     return found

@@ -49,11 +49,11 @@ def arguments(row: Row) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.standard_normal(sizes(row.axes))
     if row.invariant == "spectral":
-        return [x, *invariances.leading(x)]
+        return [x, *invariances.leading_vectors(x)]
     return [x, *(rng.uniform(0.5, 2, SIZES[axis]) for axis in row.parameters)]
 
 
-def shared(row: Row) -> tuple[str, ...]:
+def shared_axes(row: Row) -> tuple[str, ...]:
     """The axes along which one entry moves other outputs, by complex step."""
     x, *others = arguments(row)
     step = np.zeros_like(x)
@@ -64,7 +64,7 @@ def shared(row: Row) -> tuple[str, ...]:
     return tuple(name for name, count in zip(row.axes, counts, strict=True) if count > 1)
 
 
-def learned(row: Row) -> int:
+def count_learned(row: Row) -> int:
     """How many numbers it learns at the sizes of the page, beside what it normalizes."""
     given = positional(row.forward)[1:]
     return sum(SIZES[axis] for axis, _ in zip(row.parameters, given, strict=False))

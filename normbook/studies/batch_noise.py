@@ -68,7 +68,7 @@ def noisy(m: int, rng: np.random.Generator, shared: int | None = None) -> Pair:
     return forward, backward
 
 
-def dropping(share: float, rng: np.random.Generator) -> Pair:
+def with_dropout(share: float, rng: np.random.Generator) -> Pair:
     """Batch norm and dropout: an output is 0 with the probability `share`, and the others grow by
     as much as keeps their mean. A ReLU that follows changes nothing in this."""
 
@@ -195,7 +195,7 @@ KINDS: dict[str, Callable[[float], Callable[[np.random.Generator], Pair]]] = {
     "parts": statistics_of,
     "noise": noise_of,
     "noise, each sample": lambda m: lambda rng: noisy(m, rng, shared=1),
-    "dropout": lambda share: lambda rng: dropping(share, rng),
+    "dropout": lambda share: lambda rng: with_dropout(share, rng),
     "at the rate 0.1": lambda _: statistics_of(128),
     "four times the steps": lambda _: statistics_of(128),
 }
@@ -206,7 +206,7 @@ def learn(digits: int, seed: list[int]) -> Split:
     raw = data.digits(np.random.default_rng(seed), "raw")
     x = np.split(np.concatenate([raw.x_train, raw.x_test]), [digits])
     labels = np.split(np.concatenate([raw.labels_train, raw.labels_test]), [digits])
-    return data.prepared(Split(x[0], labels[0], x[1], labels[1]), "centred")
+    return data.prepare(Split(x[0], labels[0], x[1], labels[1]), "centred")
 
 
 def errors(split: Split, kind: str, strength: float, rate: float, seed: list[int]) -> float:
@@ -244,7 +244,7 @@ def choose(within: Tasks, kind: str, strengths: tuple[float, ...]) -> Arm:
     return min(arms, key=lambda arm: mean_errors(within, arm))
 
 
-def removed(plain: np.ndarray, arm: np.ndarray) -> np.ndarray:
+def share_removed(plain: np.ndarray, arm: np.ndarray) -> np.ndarray:
     """The share of the errors that an arm removes, of the means over the seeds: one number for each
     seed, with that share as their mean and the spread of a quotient of means (to first order)."""
     ratio = arm.mean() / plain.mean()

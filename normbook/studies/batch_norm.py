@@ -28,7 +28,7 @@ def mean_batch_variance(population: Sequence, m: int) -> Any:
     return sum(variances) / len(batches)
 
 
-def taken_apart(
+def take_apart(
     x: np.ndarray, d: np.ndarray, share: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """xhat, d, and what the backward pass leaves of d before dividing; eps = share · variance."""

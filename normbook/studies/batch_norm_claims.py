@@ -74,7 +74,7 @@ def missed_by_a_line(units: np.ndarray) -> float:
     return max(1 - np.corrcoef(u, s)[0, 1] ** 2 for u, s in zip(units.T, curve.T, strict=True))
 
 
-def straight(seed: int) -> dict[str, float]:
+def measure_straightness(seed: int) -> dict[str, float]:
     digits, rng = drawn(seed, "raw")
     units = digits.x_train @ rng.standard_normal((64, 32))
     normalized, _ = standardize(units, axes=(0,), eps=1e-5)
@@ -88,7 +88,7 @@ def straight(seed: int) -> dict[str, float]:
 
 # Nearly linear: a line explains 95 % of the variance. For a Gaussian input of variance 1 it misses
 # 1.6 %.
-STRAIGHT = Trial(straight, seeds=range(1120, 1140), bounds={"ioffe2015-3": 0.05})
+STRAIGHT = Trial(measure_straightness, seeds=range(1120, 1140), bounds={"ioffe2015-3": 0.05})
 
 
 # Before the activation, or after it?
@@ -105,7 +105,7 @@ def four_layers(activation: type[nn.Module], *, after: bool, size: float) -> nn.
     return nn.Sequential(*modules, nn.Linear(64, 10)).double()
 
 
-def right(net: nn.Module, digits: Split) -> float:
+def measure_accuracy(net: nn.Module, digits: Split) -> float:
     """On the test digits, at inference."""
     with torch.no_grad():
         answers = net.eval()(torch.tensor(digits.x_test)).argmax(dim=1).numpy()
@@ -120,7 +120,9 @@ def best_accuracy(seed: int, rates: tuple, build: Callable[[], nn.Module]) -> fl
         torch.manual_seed(seed)
         net = build()
         losses = training.train_torch(net, digits.x_train, digits.labels_train, order, rate=rate)
-        found.append((np.nan_to_num(np.mean(losses[-20:]), nan=np.inf), right(net, digits)))
+        found.append(
+            (np.nan_to_num(np.mean(losses[-20:]), nan=np.inf), measure_accuracy(net, digits))
+        )
     return min(found)[1]
 
 
@@ -151,7 +153,7 @@ BATCH_NORM: Pair = (batch_norm, batch_norm_backward)
 PLAIN: Pair = (networks.no_norm, networks.no_norm_backward)
 
 
-def judged_by(params: Params, x: np.ndarray, pair: Pair) -> Norm:
+def judge_by(params: Params, x: np.ndarray, pair: Pair) -> Norm:
     """At inference: batch norm has the statistics of the whole training set."""
     if pair is PLAIN:
         return pair[0]
@@ -167,7 +169,7 @@ def accuracy_with(
         _, net = training.train(params, gradient, order, rate, **options)
         if not all(np.isfinite(value).all() for value in net.values()):
             return 0.0
-        norm = judged_by(net, digits.x_train, pair)
+        norm = judge_by(net, digits.x_train, pair)
         return networks.accuracy(net, digits.x_test, digits.labels_test, norm)
 
 
@@ -252,7 +254,7 @@ def gain_by_dropout(seed: int, *, norm: bool) -> tuple[float, float]:
         torch.manual_seed(seed)
         net = with_dropout(p, norm=norm)
         _ = training.train_torch(net, few.x_train, few.labels_train, order, rate=0.1)
-        found.append(right(net, few))
+        found.append(measure_accuracy(net, few))
     return found[0], max(found[1:]) - found[0]
 
 

@@ -27,7 +27,7 @@ class Trained(NamedTuple):
     order: list[np.ndarray]  # the rows of those batches, and of 100 more
 
 
-def trained(seed: int) -> Trained:
+def train_network(seed: int) -> Trained:
     """A net with batch norm in its two hidden layers of 64 units, trained on digits."""
     rng, split = np.random.default_rng(seed), digits(np.random.default_rng(0), "raw")
     untrained = networks.torch_twin(networks.dense((64, 64, 64, 10), rng))
@@ -78,7 +78,7 @@ def fresh(net: Sequential) -> Sequential:
     return net
 
 
-def measured(net: Sequential, x: np.ndarray) -> Sequential:
+def with_statistics_of(net: Sequential, x: np.ndarray) -> Sequential:
     """A copy with the statistics of these samples."""
     net = copy.deepcopy(net)
     update_bn([torch.tensor(x)], net)
@@ -90,12 +90,12 @@ def elsewhere(net: Sequential, split: Split) -> dict[str, Sequential]:
     x, zeros = split.x_train, split.labels_train == 0
     return {
         "0 and 1": fresh(net),
-        "of zeros only": measured(net, x[zeros]),
-        "of eight digits": measured(net, x[:8]),
+        "of zeros only": with_statistics_of(net, x[zeros]),
+        "of eight digits": with_statistics_of(net, x[:8]),
     }
 
 
-def folded(net: Sequential) -> Sequential:
+def fold(net: Sequential) -> Sequential:
     """A copy with each batch norm put into the linear layer before it."""
     modules: list[torch.nn.Module] = []
     for module in copy.deepcopy(net).eval():
@@ -163,7 +163,7 @@ def follow_accuracy(net: Sequential, split: Split, order: Sequence, momentum: fl
     return found
 
 
-def accumulated(net: Sequential, split: Split, rows: np.ndarray, parts: int) -> np.ndarray:
+def accumulate_gradient(net: Sequential, split: Split, rows: np.ndarray, parts: int) -> np.ndarray:
     """The gradient of the first weights, accumulated over equal parts of a batch."""
     net = copy.deepcopy(net)
     for part in np.split(rows, parts):
@@ -174,7 +174,7 @@ def accumulated(net: Sequential, split: Split, rows: np.ndarray, parts: int) -> 
 
 def unlike_the_whole(net: Sequential, split: Split, rows: np.ndarray, parts: int) -> float:
     """The distance of that gradient from the one of the whole batch, relative to it."""
-    whole, summed = (accumulated(net, split, rows, count) for count in (1, parts))
+    whole, summed = (accumulate_gradient(net, split, rows, count) for count in (1, parts))
     return float(np.abs(summed - whole).max() / np.abs(whole).max())
 
 
@@ -184,7 +184,7 @@ def fine_tune(
     """The mean loss of the last ten steps of training on, at each rate: with batch norm in training
     mode, with frozen statistics, and folded."""
     in_training, frozen = copy.deepcopy(net).train(), copy.deepcopy(net).eval()
-    starts = {"training mode": in_training, "frozen statistics": frozen, "folded": folded(net)}
+    starts = {"training mode": in_training, "frozen statistics": frozen, "folded": fold(net)}
     return {
         name: [np.mean(train(copy.deepcopy(start), split, order, r)[-10:]) for r in rates]
         for name, start in starts.items()

@@ -53,7 +53,7 @@ def read(path: Path) -> Images:
     return Images(records[:, 1:].reshape(-1, 3, 32, 32), labels)
 
 
-def missing(folder: Path) -> str:
+def explain_missing(folder: Path) -> str:
     """What is wrong with the names in a folder, or nothing."""
     if not folder.is_dir():
         return f"expected a folder with CIFAR-10's binary version, found none at {folder}"
@@ -69,7 +69,7 @@ def missing(folder: Path) -> str:
 
 def load(folder: Path) -> tuple[Images, Images]:
     """Training and test images. ValueError in one line if the folder does not hold them all."""
-    if wrong := missing(folder):
+    if wrong := explain_missing(folder):
         raise ValueError(wrong)
     parts = {name: read(folder / name) for name in (*TRAIN, TEST)}
     counts = {name: len(part.labels) for name, part in parts.items()}
@@ -101,7 +101,7 @@ def scale_of(images: Images) -> Scale:
     return Scale(mean, np.sqrt(variance).clip(min=1))
 
 
-def scaled(pixels: Tensor, scale: Scale) -> Tensor:
+def apply_scale(pixels: Tensor, scale: Scale) -> Tensor:
     mean, deviation = (pixels.new_tensor(s, dtype=torch.float32)[:, None, None] for s in scale)
     return (pixels - mean) / deviation
 
@@ -150,7 +150,7 @@ def loss_on(images: Images, scale: Scale, norm: Norm, device: str = "cpu") -> Ca
 
     def loss(params: Params, rows: Any) -> Tensor:
         rows = torch.as_tensor(rows, device=device)
-        logits = forward(params, scaled(pixels[rows], scale), norm)
+        logits = forward(params, apply_scale(pixels[rows], scale), norm)
         return functional.cross_entropy(logits, labels[rows])
 
     return loss
@@ -163,7 +163,7 @@ def accuracy(params: Params, images: Images, scale: Scale, norm: Norm, batch: in
         rows = slice(start, start + batch)
         pixels = torch.tensor(images.pixels[rows], device=params["bias"].device)
         with torch.no_grad():
-            answers = forward(params, scaled(pixels, scale), norm).argmax(dim=1)
+            answers = forward(params, apply_scale(pixels, scale), norm).argmax(dim=1)
         right += int((answers.cpu().numpy() == images.labels[rows]).sum())
     return right / len(images.labels)
 

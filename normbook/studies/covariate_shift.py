@@ -19,7 +19,7 @@ from normlib.layers import batch_norm
 from normlib.layers.core import Array
 
 
-def entering(
+def activation_inputs(
     params: Params, x: np.ndarray, norm: Norm, activation: Callable = torch.sigmoid
 ) -> list[np.ndarray]:
     """What enters the activation of each hidden layer, (samples, units)."""
@@ -48,14 +48,14 @@ def watch(
     losses, snapshots = [], []
     for moment in training.walk(deep.tensors(params), gradient, order, rate, frozen=frozen):
         losses.append(moment.loss)
-        snapshots.append(entering(moment.before, probe, norm, activation)[-1])
+        snapshots.append(activation_inputs(moment.before, probe, norm, activation)[-1])
     return np.array(losses), np.array(snapshots)
 
 
 # How far the distribution of a unit's inputs moves. Snapshots are (steps, samples, units).
 
 
-def standardized(snapshots: np.ndarray) -> np.ndarray:
+def standardize(snapshots: np.ndarray) -> np.ndarray:
     centred = snapshots - snapshots.mean(axis=1, keepdims=True)
     return centred / snapshots.std(axis=1, keepdims=True)
 
@@ -77,7 +77,7 @@ def moves(snapshots: np.ndarray) -> dict[str, np.ndarray]:
         "percentiles": np.abs(np.diff(percentiles, axis=1)).mean(axis=0),
         "mean": np.abs(np.diff(mean, axis=0)),
         "deviation": np.abs(np.diff(deviation, axis=0)),
-        "shape": quantile_moves(standardized(snapshots)) * deviation[:-1],
+        "shape": quantile_moves(standardize(snapshots)) * deviation[:-1],
     }
 
 
@@ -91,7 +91,7 @@ def paths(snapshots: np.ndarray) -> dict[str, float]:
     return found
 
 
-def between(losses: np.ndarray, high: float, low: float) -> slice:
+def steps_between(losses: np.ndarray, high: float, low: float) -> slice:
     """The steps from the first at which the loss, averaged over five steps, is below `high` to
     the first at which it is below `low`.
     Errors: ValueError if it never is."""
@@ -197,10 +197,10 @@ def way(start: Start, norm: Norm, activation: Callable, rate: float) -> dict[str
     losses, seen, probe = [], [], start.digits.x_train[:128]
     for moment in start.train(norm, activation, rate):
         losses.append(moment.loss)
-        seen.append(entering(moment.before, probe, norm, activation)[-1])
+        seen.append(activation_inputs(moment.before, probe, norm, activation)[-1])
         if len(losses) >= 5 and np.mean(losses[-5:]) < 0.5:
             break
-    return paths(np.array(seen)[between(np.array(losses), 1.5, 0.5)])
+    return paths(np.array(seen)[steps_between(np.array(losses), 1.5, 0.5)])
 
 
 def doublings(one: dict[str, float], other: dict[str, float], name: str) -> dict[str, float]:
@@ -241,7 +241,7 @@ def below(start: Start, **options: Any) -> tuple[list[np.ndarray], np.ndarray]:
     bias; and what enters the activations before it on some digits, before each step."""
     x, features, seen = start.digits.x_train, [], []
     for step, moment in enumerate(start.train(networks.no_norm, torch.relu, 0.1, **options)):
-        entered = entering(moment.before, x, networks.no_norm, torch.relu)[-1]
+        entered = activation_inputs(moment.before, x, networks.no_norm, torch.relu)[-1]
         seen.append(entered[:128])
         if step % 20 == 0:
             features.append(np.c_[np.maximum(entered, 0), np.ones(len(x))])
@@ -292,7 +292,7 @@ def slopes(activation: Callable, inputs: np.ndarray) -> np.ndarray:
 
 def slopes_of(params: Params, start: Start, norm: Norm, activation: Callable) -> np.ndarray:
     """Of all hidden units on 128 digits, (layers, samples, units)."""
-    inputs = entering(params, start.digits.x_train[:128], norm, activation)
+    inputs = activation_inputs(params, start.digits.x_train[:128], norm, activation)
     return np.array([slopes(activation, layer) for layer in inputs])
 
 

@@ -101,7 +101,7 @@ def off(found: np.ndarray, expected: np.ndarray, terms: np.ndarray) -> float:
 SHIPPED = distributed.batch_norm, distributed.batch_norm_backward
 
 
-def compared(rank: int, cases: Sequence[Case]) -> list[dict[str, float]]:
+def compare_cases(rank: int, cases: Sequence[Case]) -> list[dict[str, float]]:
     return [errors(rank, case, SHIPPED) for case in cases]
 
 
@@ -252,7 +252,7 @@ def by_torch(
 # How long an exchange takes.
 
 
-def timed(rank: int, numbers: int, repeats: int) -> dict[str, list[float]]:
+def time_exchanges(rank: int, numbers: int, repeats: int) -> dict[str, list[float]]:
     """Seconds of each of the two exchanges, of so many numbers a worker."""
     values = torch.ones(numbers, dtype=torch.float64)
     found: dict[str, list[float]] = {"gather": [], "sum": []}

@@ -82,7 +82,7 @@ def accuracy(net: nn.Module, digits: tuple, *, by_batches: bool = False) -> floa
 
 
 @torch.no_grad()
-def reestimated(net: nn.Module, x: torch.Tensor) -> nn.Module:
+def reestimate(net: nn.Module, x: torch.Tensor) -> nn.Module:
     """The same weights, with the mean statistics of batches of x, of 128 or more."""
     fresh = copy.deepcopy(net).eval()
     for norm in norms(fresh):

@@ -168,7 +168,7 @@ def misses(norm: Callable, theta: np.ndarray, F: np.ndarray) -> np.ndarray:
     return np.sqrt(((form / kl - 1) ** 2).mean(axis=1))
 
 
-def unprojected(theta: np.ndarray, x: np.ndarray = X) -> np.ndarray:
+def fisher_unprojected(theta: np.ndarray, x: np.ndarray = X) -> np.ndarray:
     """The Fisher matrix of weight norm with a planted error: χ = x, as if σ stayed."""
     J = jacobian(by_weights, theta, x)
     w, g = theta[:160].reshape(10, 16), theta[170:]
@@ -243,7 +243,7 @@ def network(norms: Sequence[Callable], theta: Array, x: Array) -> Array:
     return z
 
 
-def scaled(x: np.ndarray) -> np.ndarray:
+def scale_to_one(x: np.ndarray) -> np.ndarray:
     """The same inputs with a mean square of 1, which is what the size of the weights expects."""
     return x / np.sqrt((x**2).mean())
 
@@ -269,7 +269,7 @@ def spectra(seed: int) -> dict[str, float]:
     theta, found = network_start(np.random.default_rng(seed)), {}
     for inputs, arms in (("centred", NETWORKS), ("raw", RAW)):
         for arm in arms:
-            measured = spectrum(NETWORKS[arm], theta, scaled(PIXELS[inputs]))
+            measured = spectrum(NETWORKS[arm], theta, scale_to_one(PIXELS[inputs]))
             found |= {f"{arm}, {inputs}: {name}": v for name, v in measured.items()}
     return found
 

@@ -13,7 +13,7 @@ def one_pass(x: Array) -> Array:
     return (x * x).mean(axis=0) - x.mean(axis=0) ** 2
 
 
-def shifted(x: Array) -> Array:
+def one_pass_shifted(x: Array) -> Array:
     return one_pass(x - x[0])
 
 
@@ -31,12 +31,14 @@ def two_pass(x: Array) -> Array:
     return (c * c).mean(axis=0)
 
 
-def centred_twice(x: Array) -> Array:
+def two_pass_centred(x: Array) -> Array:
     c = x - x.mean(axis=0)
     return two_pass(c)
 
 
-FORMULAS = {f.__name__: f for f in (one_pass, shifted, welford, two_pass, centred_twice)}
+FORMULAS = {
+    f.__name__: f for f in (one_pass, one_pass_shifted, welford, two_pass, two_pass_centred)
+}
 
 
 def condition(x: np.ndarray) -> float:
@@ -44,11 +46,11 @@ def condition(x: np.ndarray) -> float:
     return float(np.sqrt(1 + x[:, 0].mean() ** 2 / x[:, 0].var()))
 
 
-def stored(x: np.ndarray, dtype: str) -> torch.Tensor:
+def store(x: np.ndarray, dtype: str) -> torch.Tensor:
     return torch.tensor(x).to(getattr(torch, dtype))
 
 
-def standardized(x: np.ndarray) -> np.ndarray:
+def standardize(x: np.ndarray) -> np.ndarray:
     """What a layer over the last axis should return, in float64, with ε = 0."""
     return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
 

@@ -95,7 +95,7 @@ def eps(of: Framework, layer: str) -> str:
 # What is shared, learned and kept
 
 
-def moved(of: Framework, layer: str, x: np.ndarray, channels: int, **options) -> np.ndarray:
+def outputs_moved(of: Framework, layer: str, x: np.ndarray, channels: int, **options) -> np.ndarray:
     """Which outputs move with the first entry."""
     step = np.zeros_like(x)
     step[(0,) * x.ndim] = 1
@@ -107,7 +107,7 @@ def moved(of: Framework, layer: str, x: np.ndarray, channels: int, **options) ->
 def axes(of: Framework, layer: str) -> str:
     """Of 4 × 4 × 4 numbers, with two groups."""
     x = np.random.default_rng(0).standard_normal((4, 4, 4))
-    seen = moved(of, layer, x, 4, groups=2)
+    seen = outputs_moved(of, layer, x, 4, groups=2)
     names = "NLC" if layer in of.last else "NCL"
     counts = [int(seen.any(axis=others).sum()) for others in ((1, 2), (0, 2), (0, 1))]
     words = {1: "", 2: "half of {}", 4: "{}"}
@@ -119,7 +119,7 @@ def groups(of: Framework, layer: str) -> str:
     """Of 64 channels, with no number given."""
     x = np.random.default_rng(0).standard_normal((1, 64, 3))
     x = place_channels(of, layer, x)
-    return outcome(lambda: str(x.size // int(moved(of, layer, x, 64).sum())))
+    return outcome(lambda: str(x.size // int(outputs_moved(of, layer, x, 64).sum())))
 
 
 def describe_arrays(arrays: dict) -> str:
@@ -138,7 +138,7 @@ def four(of: Framework, layer: str) -> Made:
     return of.make(layer, 4 if layer in ALONG else KERNEL, "float32", groups=2)
 
 
-def learned(of: Framework, layer: str) -> str:
+def describe_learned(of: Framework, layer: str) -> str:
     return describe_arrays(four(of, layer).learned())
 
 
@@ -339,8 +339,8 @@ QUESTIONS = {
     "axes": Question("statistics over", axes, STATISTICS),
     "groups": Question("groups, if none are named", groups, ("group",)),
     "shared": Question("one length for", weights_shared, WEIGHT + SPECTRAL),
-    "learned": Question("learned, of 4 channels", learned, STATISTICS),
-    "weights": Question("learned, of 3 outputs and 4 inputs", learned, WEIGHT + SPECTRAL),
+    "learned": Question("learned, of 4 channels", describe_learned, STATISTICS),
+    "weights": Question("learned, of 3 outputs and 4 inputs", describe_learned, WEIGHT + SPECTRAL),
     "kept": Question("kept", kept, BATCH + SPECTRAL),
     "inference": Question("at inference", inference, STATISTICS),
     "one value": Question("output for a single value", one_value, STATISTICS),
@@ -401,13 +401,13 @@ def cells(row: dict) -> list[str]:
     return [cell(flax if column == "Flax" else row[column]) for column in COLUMNS]
 
 
-def tabled(rows: list[dict], layer: str) -> list[tuple[str, ...]]:
+def rows_that_differ(rows: list[dict], layer: str) -> list[tuple[str, ...]]:
     """The questions to which the frameworks have several answers."""
     shown = [(QUESTIONS[r["question"]].words, *cells(r)) for r in rows if r["layer"] == layer]
     return [row for row in shown if len({*row[1:]} - {"—"}) > 1]
 
 
-def agreed(rows: list[dict]) -> list[tuple[str, str, str]]:
+def rows_that_agree(rows: list[dict]) -> list[tuple[str, str, str]]:
     """The questions to which all have the same answer, and for which layers."""
     same: dict[tuple[str, str], list[str]] = {}
     for row in rows:

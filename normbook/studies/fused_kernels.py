@@ -18,7 +18,7 @@ BYTES = 4  # of a float32
 MEMORIES = ("new", "kept")  # what the results are written to
 
 
-def chosen(rows: list[dict], **wanted) -> list[dict]:
+def choose(rows: list[dict], **wanted) -> list[dict]:
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
@@ -51,7 +51,7 @@ def cells(rows: list[dict], names: list[str]) -> list[tuple[str, ...]]:
     for name in names:
         for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
             here = [
-                chosen(rows, layer=name, shape=list(shape), memory=m, direction=d)[0]
+                choose(rows, layer=name, shape=list(shape), memory=m, direction=d)[0]
                 for m in MEMORIES
                 for d in ("forward", "backward")
             ]
@@ -67,7 +67,7 @@ def lost(rows: list[dict]) -> list[dict]:
 
 def summary(rows: list[dict]) -> list[tuple[str, ...]]:
     """What the rows come to: for each memory by one thread and by two."""
-    sides = [chosen(rows, memory=m, threads=threads) for m in MEMORIES for threads in (1, 2)]
+    sides = [choose(rows, memory=m, threads=threads) for m in MEMORIES for threads in (1, 2)]
     of_rows = [[r for r in side if r["layer"] in ("layer_norm", "rms_norm")] for side in sides]
     return [
         ("median, times as fast", *(f"{middle(side, 'faster'):.1f}" for side in sides)),

@@ -254,7 +254,7 @@ LINEAR = Trial(linear, seeds=range(2600, 2620), bounds={"santurkar2018-2": 0.0})
 FACTORS = (0.1, 1.0, 10.0)
 
 
-def learned(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[float, float]:
+def learn(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[float, float]:
     """The test accuracy after these steps at the rate 0.1 from weights that are all `factor` times
     the usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
     rng = np.random.default_rng(seed)
@@ -275,7 +275,7 @@ def initial(seed: int) -> dict[str, float]:
     a norm. saved: what the norm adds to the accuracy at 0.1 and at 10, the lesser of the two.
     steadier: how much smaller the range of the sizes is that enter the last ReLU."""
     norms = {"without": networks.no_norm, "batch norm": batch_norm, "centred": mean_only}
-    runs = {n: np.array([learned(norm, f, seed) for f in FACTORS]).T for n, norm in norms.items()}
+    runs = {n: np.array([learn(norm, f, seed) for f in FACTORS]).T for n, norm in norms.items()}
     plain, found = runs.pop("without"), {}
     for name, run in runs.items():
         lesser, steadier = np.ptp(plain, axis=1) - np.ptp(run, axis=1)

@@ -36,7 +36,7 @@ def network(*, eps: float = 1e-14, activation: type = nn.ReLU) -> nn.Sequential:
 
 
 @torch.no_grad()
-def moved(names: list[str], factor: float = 0.9, **options) -> float:
+def measure_move(names: list[str], factor: float = 0.9, **options) -> float:
     """How far the outputs move, without the last bias, if these parameters shrink."""
     net = network(**options)
     parameters = dict(net.named_parameters())

@@ -53,7 +53,7 @@ def of_weights(norm: Callable, after: Callable = lambda z, beta: (z + beta, None
     return lambda net, eps: after(net.x @ norm(net.w, net.gamma)[0].T, net.beta)[0]
 
 
-def leading(w: Array) -> tuple[Array, Array]:
+def leading_vectors(w: Array) -> tuple[Array, Array]:
     """The first singular vectors u and v; exact ones where the numbers are exact."""
     if w.dtype != object:
         u, _, vt = np.linalg.svd(w)
@@ -63,7 +63,7 @@ def leading(w: Array) -> tuple[Array, Array]:
     return w @ v / sp.sqrt(square), v
 
 
-def of_spectrum(norm: Callable, pair: Callable = leading) -> Layer:
+def of_spectrum(norm: Callable, pair: Callable = leading_vectors) -> Layer:
     """X norm(W)ᵀ with the singular vectors that `pair` finds for the weights."""
     return lambda net, eps: net.x @ norm(net.w, *pair(net.w))[0].T
 
@@ -244,7 +244,7 @@ def answer(gaps: np.ndarray) -> str:
     raise ValueError(f"gaps must be all below {ROUNDING} or all above {CLEAR}; take other data")
 
 
-def ruled(name: str, change: str) -> str:
+def answer_by_rule(name: str, change: str) -> str:
     """What the rule says of a layer on summed inputs: yes if the values that share a statistic are
     all multiplied by one number, or all shifted by one and the layer subtracts their mean."""
     draw = drawn(name, np.random.default_rng(0))

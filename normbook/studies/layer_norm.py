@@ -79,7 +79,7 @@ NORMS: dict[str, Pair] = {
 }
 
 
-def projected() -> Pair:
+def project_only() -> Pair:
     """No norm in the forward pass. The backward takes from the gradient of each sample its mean
     and its part along x̂, as layer norm's does."""
 
@@ -93,7 +93,7 @@ def projected() -> Pair:
     return forward, back
 
 
-PROJECTION: dict[str, Pair] = {"projection": projected()}
+PROJECTION: dict[str, Pair] = {"projection": project_only()}
 
 
 def order(size: int, steps: int, seed: int, turn: int = 0) -> Iterator[np.ndarray]:
@@ -101,7 +101,7 @@ def order(size: int, steps: int, seed: int, turn: int = 0) -> Iterator[np.ndarra
     return training.batches(1437, size, steps, np.random.default_rng([seed, size, turn]))
 
 
-def trained(
+def train_pair(
     digits: Split, pair: Pair, start: Params, batches: Iterator, rate: float
 ) -> tuple[np.ndarray, Params]:
     """The loss of every batch, and the trained net."""
@@ -121,7 +121,7 @@ def by_batch_norm(digits: Split, start: Params, batches: Iterator, rate: float) 
 
 
 def by_layer_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
-    losses, net = trained(digits, LAYER, start, batches, rate)
+    losses, net = train_pair(digits, LAYER, start, batches, rate)
     right = networks.accuracy(net, digits.x_test, digits.labels_test, layer_norm)
     return losses.mean(), right
 
@@ -177,7 +177,7 @@ BATCH_SIZE = Trial(batch_size, seeds=range(8300, 8310), bounds={"ba2016-2": 0.04
 def by_no_norm(digits: Split, start: Params, batches: Iterator, rate: float) -> tuple:
     """As the others; at a rate at which it diverges its loss is nan."""
     with np.errstate(all="ignore"):
-        losses, net = trained(digits, PLAIN, start, batches, rate)
+        losses, net = train_pair(digits, PLAIN, start, batches, rate)
         right = networks.accuracy(net, digits.x_test, digits.labels_test, PLAIN[0])
     return losses.mean(), right
 
@@ -205,7 +205,7 @@ def online(seed: int) -> dict[str, float]:
 
     def reached(pair: Pair, size: int, rate: float) -> float:
         batches = order(size, 1437 // size, seed)
-        _, net = trained(digits, pair, start, batches, rate)
+        _, net = train_pair(digits, pair, start, batches, rate)
         if pair is LAYER:
             return networks.accuracy(net, digits.x_test, digits.labels_test, layer_norm)
         alone = [networks.forward(net, x[None], pair[0])[0].argmax() for x in digits.x_test]
@@ -252,7 +252,7 @@ def best_losses(
     return np.log(found).min(axis=1)
 
 
-def detaching(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
+def run_detaching(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
     """Logarithms of ratios of two losses, each at its best rate: the mean over the depths, and by
     depth.
 
@@ -276,11 +276,11 @@ def detaching(seed: int, depths: tuple[int, ...] = DEPTHS) -> dict[str, float]:
 # would matter: log 1.05. The nets of two layers are kept apart as well: those of the paper are
 # deep.
 DETACHED = Trial(
-    detaching, seeds=range(8360, 8372), bounds={"xu2019-3": 0.0488, "xu2019-4": 0.0488}
+    run_detaching, seeds=range(8360, 8372), bounds={"xu2019-3": 0.0488, "xu2019-4": 0.0488}
 )
 
 
-def matched(digits: Split) -> Callable:
+def match_lengths(digits: Split) -> Callable:
     """The gradient with both statistics detached, each matrix of it as long as it must be for its
     step to lower the loss, to first order, by as much as the step of the true gradient would."""
     task = digits.x_train, digits.labels_train
@@ -327,7 +327,7 @@ BEST = {
 def log_loss(digits: Split, name: str, depth: int, seed: int, turn: int = 0) -> float:
     """At its best rate."""
     at = depth, BEST[depth][name], seed, turn
-    loss = end_of(matched(digits), *at) if name == "matched" else loss_of(digits, name, *at)
+    loss = end_of(match_lengths(digits), *at) if name == "matched" else loss_of(digits, name, *at)
     return float(np.log(min(loss, np.log(10))))
 
 
@@ -366,7 +366,7 @@ def way_back(pair: Pair, params: Params, digits: Split) -> float:
     return float(np.log10(sizes[-1] / sizes[0]))
 
 
-def scaled(depth: int, scale: float, rng: np.random.Generator) -> Params:
+def scale_hidden(depth: int, scale: float, rng: np.random.Generator) -> Params:
     """A dense net whose hidden weights are all multiplied by one number."""
     params = networks.dense((64, *[64] * depth, 10), rng)
     return params | {f"w{i}": scale * params[f"w{i}"] for i in range(depth)}
@@ -375,7 +375,7 @@ def scaled(depth: int, scale: float, rng: np.random.Generator) -> Params:
 def after_training(pair: Pair, digits: Split, start: Params, batches: Iterator) -> float:
     """The mean loss of the last 30 batches, at most that of guessing."""
     with np.errstate(all="ignore"):
-        losses, _ = trained(digits, pair, start, batches, 0.1)
+        losses, _ = train_pair(digits, pair, start, batches, 0.1)
     return float(np.nan_to_num(np.minimum(losses[-30:], np.log(10)), nan=np.log(10)).mean())
 
 
@@ -386,10 +386,10 @@ def deep(seed: int) -> dict[str, float]:
     digits = data.digits(np.random.default_rng(0))
     rng = np.random.default_rng(seed)
     scale = 3 ** rng.uniform(-1, 1)
-    twenty, other = scaled(20, scale, rng), scaled(20, scale, rng)
+    twenty, other = scale_hidden(20, scale, rng), scale_hidden(20, scale, rng)
     plain = abs(way_back(PLAIN, twenty, digits))
     kept = {n: plain - abs(way_back(p, twenty, digits)) for n, p in PAIRS.items()}
-    eight = scaled(8, scale, rng)
+    eight = scale_hidden(8, scale, rng)
 
     def loss(pair: Pair, turn: int = 0) -> float:
         return after_training(pair, digits, eight, order(64, 150, seed, turn))

@@ -98,7 +98,7 @@ def backward(
     return dx, carried[-1], dw_xh, dw_hh, sum(dgammas), sum(dbetas)
 
 
-def carried_back(
+def carry_back(
     dlast: Array, cache: RecurrentCache, *, norm_backward: Callable = layer_norm_backward
 ) -> list[Array]:
     """For an upstream gradient at the last state alone: the gradient with respect to the state
@@ -201,7 +201,7 @@ def survival(
     w_xh, w_hh, gamma, beta = recurrent_part(network(x.shape[2], 64, rng, scale=scale))
     h0, upstream = rng.standard_normal((2, x.shape[1], 64))
     _, cache = forward(x, 0.5 * h0, both * w_xh, both * w_hh, gain * gamma, beta, norm=pair[0])
-    carried = carried_back(upstream, cache, norm_backward=pair[1])
+    carried = carry_back(upstream, cache, norm_backward=pair[1])
     return np.array([np.linalg.norm(d) for d in carried]) / np.linalg.norm(upstream)
 
 
@@ -235,7 +235,7 @@ def orders(x: np.ndarray, part: tuple, pair: Pair, seed: int) -> float:
     """The orders of magnitude by which a gradient grows on its way back to the first state."""
     h0, upstream = np.random.default_rng([seed, 4]).standard_normal((2, x.shape[1], 64))
     _, cache = forward(x, 0.5 * h0, *part, norm=pair[0])
-    carried = carried_back(upstream, cache, norm_backward=pair[1])
+    carried = carry_back(upstream, cache, norm_backward=pair[1])
     return float(np.log10(np.linalg.norm(carried[-1]) / np.linalg.norm(upstream)))
 
 
@@ -246,7 +246,7 @@ def blank_start(seed: int, scale: float, pair: Pair) -> float:
         np.zeros((4, 16, 16)), np.zeros((16, 64)), *part_at(seed, scale), norm=pair[0]
     )
     upstream = np.random.default_rng([seed, 4]).standard_normal((16, 64))
-    carried = carried_back(upstream, cache, norm_backward=pair[1])
+    carried = carry_back(upstream, cache, norm_backward=pair[1])
     return float(np.log10(np.linalg.norm(carried[-1]) / np.linalg.norm(upstream)))
 
 
@@ -380,7 +380,9 @@ def pool_statistics(statistics: Statistics) -> Statistics:
     return [one] * len(statistics)
 
 
-def right_with(statistics: Statistics, params: Params, x: np.ndarray, labels: np.ndarray) -> float:
+def accuracy_with(
+    statistics: Statistics, params: Params, x: np.ndarray, labels: np.ndarray
+) -> float:
     following = iter(statistics)
     answers = predict(params, x, lambda a, g, b: batch_norm_inference(a, *next(following), g, b))
     return float(np.mean(answers == labels))
@@ -414,7 +416,9 @@ def gradient_read_alone(x: np.ndarray, labels: np.ndarray) -> Gradient:
     return through_time
 
 
-def right_read_alone(params: Params, x: np.ndarray, other: np.ndarray, labels: np.ndarray) -> float:
+def accuracy_read_alone(
+    params: Params, x: np.ndarray, other: np.ndarray, labels: np.ndarray
+) -> float:
     """With the one pair of statistics of the sequences x, on other sequences."""
     read = x @ params["w_xh"]
     fixed = read.mean(axis=(0, 1)), read.var(axis=(0, 1))
@@ -425,7 +429,7 @@ def right_read_alone(params: Params, x: np.ndarray, other: np.ndarray, labels: n
     return float(np.mean(answers == labels))
 
 
-def shared(seed: int) -> dict[str, float]:
+def run_sharing(seed: int) -> dict[str, float]:
     """Test accuracy lost when a trained network gets other statistics than those of each step."""
     digits = data.digits(np.random.default_rng(0), "raw")
     x, other, labels = rows(digits.x_train), rows(digits.x_test), digits.labels_train
@@ -437,13 +441,15 @@ def shared(seed: int) -> dict[str, float]:
 
     net = learned(gradient(x, labels, (batch_norm, batch_norm_backward)))
     each, half = of_steps(net, x), of_steps(net, x[:, :718])
-    right = right_with(each, net, other, digits.labels_test)
-    alone = right_read_alone(learned(gradient_read_alone(x, labels)), x, other, digits.labels_test)
+    right = accuracy_with(each, net, other, digits.labels_test)
+    alone = accuracy_read_alone(
+        learned(gradient_read_alone(x, labels)), x, other, digits.labels_test
+    )
     return {
         "right with each step's own": right,
         "lost by sharing": right
-        - right_with(pool_statistics(each), net, other, digits.labels_test),
-        "lost by half of the data": right - right_with(half, net, other, digits.labels_test),
+        - accuracy_with(pool_statistics(each), net, other, digits.labels_test),
+        "lost by half of the data": right - accuracy_with(half, net, other, digits.labels_test),
         "lost by normalizing what is read alone": right - alone,
     }
 
@@ -453,4 +459,4 @@ def shared(seed: int) -> dict[str, float]:
 # statistics of each step from half of the data. Beyond the claim: batch norm of the part of the
 # sums that is read, over all steps at once, as Laurent et al. (2016) do it, which has one pair by
 # construction.
-SHARED = Trial(shared, seeds=range(4500, 4512), bounds={"000-14": 0.02})
+SHARED = Trial(run_sharing, seeds=range(4500, 4512), bounds={"000-14": 0.02})

@@ -82,7 +82,7 @@ def in_deviations(rng: np.random.Generator) -> Norm:
     return with_noise
 
 
-def prepared(
+def prepare(
     digits: Split, *, norm: str, noise: bool, layers: int, seed: int, strength: Strength = PAPER
 ) -> tuple[Params, Norm]:
     """A ReLU net with this many hidden layers of 50 units, and its norm, "plain" or "batch",
@@ -103,12 +103,12 @@ def follow(
     loss: the mean of the last 20 batches, with the noise; None if it is not finite.
     accuracy: on the test digits with the noise, and quiet: the same without it.
     """
-    params, used = prepared(digits, norm=norm, noise=noise, layers=layers, seed=seed)
+    params, used = prepare(digits, norm=norm, noise=noise, layers=layers, seed=seed)
     order = training.batches(len(digits.x_train), 128, steps, np.random.default_rng(seed))
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
     losses, params = training.train(params, deep.gradient(loss), order, rate)
     test = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
-    silent = prepared(digits, norm=norm, noise=False, layers=layers, seed=seed)[1]
+    silent = prepare(digits, norm=norm, noise=False, layers=layers, seed=seed)[1]
     end = losses[-20:].mean()
     return {
         "loss": round(end, 6) if np.isfinite(end) else None,
@@ -130,14 +130,14 @@ PROBE = 256  # digits that are sent through the net before every step
 GUESSING = float(np.log(10))  # the loss of whoever guesses among ten digits
 
 
-def entering(
+def layer_inputs(
     digits: Split, net: str, *, rate: float, seed: int, steps: int, layers: int = 5, layer: int = 2
 ) -> np.ndarray:
     """What enters one layer, counted from 0, before every step, with that step's noise: (steps,
     samples, units)."""
     norm, noise = NETS[net]
     setting = {"norm": norm, "noise": noise, "layers": layers, "seed": seed}
-    (params, used), (_, look) = (prepared(digits, **setting) for _ in range(2))
+    (params, used), (_, look) = (prepare(digits, **setting) for _ in range(2))
     order = training.batches(len(digits.x_train), 128, steps, np.random.default_rng(seed))
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
     walk = training.walk(params, deep.gradient(loss), order, rate)
@@ -167,8 +167,8 @@ def end(
     """Train one of NETS for 200 steps. `order_seed` draws the batches, else the seed does."""
     norm, noise = NETS[net]
     setting = {"norm": norm, "layers": layers, "seed": seed}
-    params, used = prepared(digits, noise=noise, **setting)
-    silent = prepared(digits, noise=False, **setting)[1]
+    params, used = prepare(digits, noise=noise, **setting)
+    silent = prepare(digits, noise=False, **setting)[1]
     return judge(digits, params, used, silent, rate, seed if order_seed is None else order_seed)
 
 
@@ -202,7 +202,7 @@ def further_and_better(digits: Split, net: str, rate: float, seed: int) -> float
     """By which factor a net of five layers moves its inputs farther than the plain one, and by
     which its loss is lower: the logarithm of the smaller factor. Mean and deviation must both
     move farther."""
-    walks = (entering(digits, n, rate=rate, seed=seed, steps=100) for n in (net, "plain"))
+    walks = (layer_inputs(digits, n, rate=rate, seed=seed, steps=100) for n in (net, "plain"))
     moved, plain = (np.array(jumps(values)) for values in walks)
     losses = (end(digits, n, layers=5, rate=rate, seed=seed).loss for n in ("plain", net))
     return float(min(*np.log(moved / plain), np.log(np.divide(*losses))))
@@ -294,13 +294,13 @@ def same_rate(seed: int) -> dict[str, float]:
 SAME_RATE = Trial(same_rate, seeds=range(8240, 8250), bounds={"001-11": 0.0953})
 
 
-def shifting(seed: int) -> dict[str, float]:
+def run_shifting(seed: int) -> dict[str, float]:
     """Five hidden layers with batch norm: the logarithm of the loss with noise over that without,
     the mean over two rates, for noise that moves the distribution of a unit from step to step and
     for noise of the same size that does not; behind all layers, and behind the last hidden layer
     only, where no later norm can take it back. by the shift: what the moving costs beyond that."""
     digits, found = data.digits(np.random.default_rng(seed)), {}
-    params, quiet = prepared(digits, norm="batch", noise=False, layers=5, seed=seed)
+    params, quiet = prepare(digits, norm="batch", noise=False, layers=5, seed=seed)
 
     def log_loss(norm: Norm) -> np.ndarray:
         ends = (judge(digits, params, norm, quiet, rate, seed) for rate in (0.1, 0.3))
@@ -322,4 +322,4 @@ def shifting(seed: int) -> dict[str, float]:
 
 # The control for the word "stability": noise of the same size that leaves every distribution where
 # it is. That the moving itself costs would be seen as a loss higher by a tenth.
-SHIFTING = Trial(shifting, seeds=range(8260, 8270), bounds={"control": 0.0953})
+SHIFTING = Trial(run_shifting, seeds=range(8260, 8270), bounds={"control": 0.0953})

@@ -24,7 +24,7 @@ def whole(params: Params, names: list[str]) -> Params:
     return {name: np.full(value.shape, float(name in names)) for name, value in params.items()}
 
 
-def scattered(params: Params, count: int, rng: np.random.Generator) -> Params:
+def scatter(params: Params, count: int, rng: np.random.Generator) -> Params:
     """A mask that is 1 on `count` hidden weights, drawn without replacement."""
     names = hidden_weights(params)
     sizes = [params[name].size for name in names]
@@ -80,7 +80,7 @@ def mask_of_names(*starts: str) -> Part:
 
 def as_many(times: int) -> Part:
     """Random hidden weights, so many times as many as there are γ and β."""
-    return lambda params, rng: scattered(
+    return lambda params, rng: scatter(
         params, times * sum(params[name].size for name in affine(params)), rng
     )
 
@@ -104,7 +104,7 @@ def start(depth: int, seed: int, width: int = 64) -> tuple[Params, np.random.Gen
     return networks.dense((64, *[width] * depth, 10), rng), rng
 
 
-def chosen(part: str, depth: int, seed: int) -> tuple[Params, Params]:
+def choose(part: str, depth: int, seed: int) -> tuple[Params, Params]:
     """The net of a seed, the same for every part, and the mask of the part."""
     params, rng = start(depth, seed)
     return params, PARTS[part](params, rng)
@@ -125,7 +125,7 @@ def fit(
 
 def run(digits: Split, part: str, *, depth: int, seed: int) -> tuple:
     """Train one part; within a seed all parts meet the same batches."""
-    params, mask = chosen(part, depth, seed)
+    params, mask = choose(part, depth, seed)
     return fit(digits, params, mask, np.random.default_rng(seed))
 
 
@@ -232,7 +232,7 @@ def against_units(seed: int) -> dict[str, float]:
 PER_UNIT = Trial(against_units, seeds=range(1080, 1090), bounds={"frankle2021-2": 0.01})
 
 
-def turned_off(seed: int) -> dict[str, float]:
+def count_turned_off(seed: int) -> dict[str, float]:
     """By how much the share of features with |γ| < 0.05 rises."""
     digits = split()
     alone, everything = off_from_uniform(digits, seed), off_from_uniform(digits, seed, EVERYTHING)
@@ -247,7 +247,7 @@ def turned_off(seed: int) -> dict[str, float]:
 
 
 # From γ uniform in (0, 1) one feature in twenty is off at the start: the share has to double.
-OFF_SHARE = Trial(turned_off, seeds=range(1060, 1080), bounds={"frankle2021-4": 0.05})
+OFF_SHARE = Trial(count_turned_off, seeds=range(1060, 1080), bounds={"frankle2021-4": 0.05})
 
 
 # Depth apart from number: 1,024 γ and β at each of three depths. Every part has its own best rate.
@@ -289,7 +289,7 @@ RATES = {
 }
 
 
-def tuned(seed: int) -> dict[str, float]:
+def run_tuned(seed: int) -> dict[str, float]:
     """What is read by every part in its nets, each at its own rate, and what the claims ask for."""
     read = {(part, net): at_rate(part, net, rate, seed) for (part, net), rate in RATES.items()}
     ours, theirs = ([read[part, net] for net in NETS] for part in ("gamma and beta", UNITS))
@@ -304,4 +304,6 @@ def tuned(seed: int) -> dict[str, float]:
 
 # One right answer in a hundred, as in PER_UNIT and DEEPER, which had two rates and one. Nets of 64
 # units decide, as there.
-SHAPES = Trial(tuned, seeds=range(8900, 8916), bounds={"frankle2021-2": 1.0, "frankle2021-3": 1.0})
+SHAPES = Trial(
+    run_tuned, seeds=range(8900, 8916), bounds={"frankle2021-2": 1.0, "frankle2021-3": 1.0}
+)

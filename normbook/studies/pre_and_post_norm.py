@@ -118,7 +118,7 @@ MODELS = {
 }
 
 
-def setting(digits: Split, depth: int, seed: int, d: int = 64) -> tuple:
+def draw_setting(digits: Split, depth: int, seed: int, d: int = 64) -> tuple:
     """Random layers, 16 digits as tokens, their labels, and a random head."""
     rng = np.random.default_rng(seed)
     batch = rng.choice(len(digits.x_train), 16, replace=False)
@@ -130,7 +130,7 @@ def setting(digits: Split, depth: int, seed: int, d: int = 64) -> tuple:
 
 def measure(digits: Split, model: Callable, depth: int, seed: int) -> tuple:
     """For each layer the gradient's norm, and the mean square of the stream."""
-    return ffn_gradients(model, *setting(digits, depth, seed))
+    return ffn_gradients(model, *draw_setting(digits, depth, seed))
 
 
 def slope(values: np.ndarray) -> float:
@@ -156,7 +156,7 @@ def places(seed: int) -> dict[str, float]:
         found[name] = slope(last)
         found[f"{name}, times the stream"] = slope(last * np.sqrt(squares))
         found[f"{name}, mean square of the last stream"] = float(squares[-1])
-    layers, x, *_ = setting(digits, DEPTHS[-1], seed)
+    layers, x, *_ = draw_setting(digits, DEPTHS[-1], seed)
     stream = pre_norm(x, layers)[1][-1].detach()
     found["too small"] = too_small(stream)
     found["too small, 3 deviations added"] = too_small(stream + 3 * stream.std())
@@ -178,7 +178,7 @@ def along(seed: int, *, own_labels: bool = False) -> dict[str, float]:
     of the layer, and by a factor for each layer (both as slopes of logarithms)."""
     digits = data.digits(np.random.default_rng(0), "raw")
     found, index = {}, np.arange(1, 17)
-    layers, x, labels, head = setting(digits, 16, seed)
+    layers, x, labels, head = draw_setting(digits, 16, seed)
     if own_labels:
         labels = np.random.default_rng([seed, 1]).integers(10, size=tuple(x.shape[:2]))
     for name in ("post-norm", "pre-norm"):

@@ -52,7 +52,7 @@ def root(x: tuple[int, ...], kind: Kind) -> float:
     return math.sqrt(squares if kind.eps is None else squares / len(x) + kind.eps)
 
 
-def even(kind: Kind, largest: int = 20) -> list[tuple[int, ...]]:
+def list_even(kind: Kind, largest: int = 20) -> list[tuple[int, ...]]:
     """Four whole numbers in rising order, the least of them 0 where the mean is subtracted, and not
     more than two of them alike, for which the layer divides by a whole number up to 6, or a half up
     to 7/2: so the gradients have denominators below a thousand."""
@@ -76,7 +76,7 @@ def solve(kind: Kind, x: np.ndarray, gamma: np.ndarray, dy: np.ndarray) -> Probl
 
 def sheet(kind: Kind, rng: np.random.Generator, count: int = 4) -> list[Problem]:
     """So many problems of a kind, each with numbers of its own."""
-    rows = even(kind)
+    rows = list_even(kind)
     chosen = rng.choice(len(rows), count, replace=False)
     found = []
     for row in (rng.permutation(rows[i]) for i in chosen):

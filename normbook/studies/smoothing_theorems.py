@@ -121,9 +121,7 @@ def with_the_ratio(psd: np.ndarray, g: np.ndarray, v: np.ndarray) -> np.ndarray:
     return psd + lift * np.where(of_a < of_b, outer(a, a), outer(b, b))
 
 
-def keeping_the_lengths(
-    g: np.ndarray, v: np.ndarray, third: np.ndarray, tilt: float = 0.05
-) -> np.ndarray:
+def keep_lengths(g: np.ndarray, v: np.ndarray, third: np.ndarray, tilt: float = 0.05) -> np.ndarray:
     """A positive semidefinite matrix with |Hv| / |v| = |Hg| / |g| whose quadratic form is large at
     v and small at g: it sees v by a direction at a right angle to g, and g by one at a right angle
     to v, which has little of g and a large weight. `third` is any direction outside of both."""

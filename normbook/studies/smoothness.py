@@ -73,7 +73,7 @@ def along_the_ray(seed: int) -> dict[str, float]:
 RAYS = Trial(along_the_ray, seeds=range(8100, 8112), bounds={"000-28": 0.0953, "000-29": 0.0953})
 
 
-def matched(params: Params, norm: Norm, x: torch.Tensor, activation: Callable) -> Params:
+def match_scale(params: Params, norm: Norm, x: torch.Tensor, activation: Callable) -> Params:
     """The same net, with γ such that each layer's outputs have the deviation 1, on average over
     its units, on x: the scale that batch norm gives them."""
     for layer in range(networks.depth(params)):
@@ -115,7 +115,7 @@ def prepare_start(
     params: Params, norm: Norm, x: torch.Tensor, activation: Callable, scale: float | None
 ) -> Params:
     if scale is None:
-        return matched(params, norm, x, activation)
+        return match_scale(params, norm, x, activation)
     return {n: scale * v if n.startswith("gamma") else v for n, v in params.items()}
 
 
@@ -165,7 +165,7 @@ def ends_by_rate(split: data.Split, norm: Norm, seed: int) -> np.ndarray:
     return np.log(np.fmin(losses, np.log(10)))
 
 
-def raced(seed: int) -> dict[str, float]:
+def race(seed: int) -> dict[str, float]:
     """How many times lower the loss with batch norm is after 300 steps, as a logarithm: each net
     at its best rate, at the rates 1 and 2 (the smaller lead), and at 0.03. The best rate is chosen
     on other weights and batches; raw: the lead over a plain net whose pixels are not centred, which
@@ -187,7 +187,7 @@ def raced(seed: int) -> dict[str, float]:
 
 
 # A tenth lower, in both comparisons.
-LEARNING_RATES = Trial(raced, seeds=range(8120, 8130), bounds={"001-15": 0.0953})
+LEARNING_RATES = Trial(race, seeds=range(8120, 8130), bounds={"001-15": 0.0953})
 
 
 def at_large_rates(seed: int) -> dict[str, float]:

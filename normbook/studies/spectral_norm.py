@@ -59,7 +59,7 @@ def iterate(net: Layers, pairs: Pairs) -> Pairs:
         return [power_iteration(w, u, v) for (w, _), (u, v) in both]
 
 
-def bounded(net: Layers, pairs: Pairs, bound: float) -> Layers:
+def bound_layers(net: Layers, pairs: Pairs, bound: float) -> Layers:
     """The same layers with weights of one spectral norm each, whose product is `bound`."""
     gain = bound ** (1 / len(net))
     both = zip(net, pairs, strict=True)
@@ -81,14 +81,14 @@ def train(
     for _ in range(10):
         pairs = iterate(critic, pairs)
     for _ in range(steps):
-        yield generator, bounded(critic, pairs, bound) if bound else critic
+        yield generator, bound_layers(critic, pairs, bound) if bound else critic
         real = torch.tensor(x[rng.choice(len(x), BATCH, replace=False)])
         fake = generate(generator, normal(rng, BATCH, NOISE))
         pairs = iterate(critic, pairs)
         for optimizer, loss in zip(optimizers, (critic_loss, generator_loss), strict=True):
-            net = bounded(critic, pairs, bound) if bound else critic
+            net = bound_layers(critic, pairs, bound) if bound else critic
             step(optimizer, loss(net, real, fake))
-    yield generator, bounded(critic, pairs, bound) if bound else critic
+    yield generator, bound_layers(critic, pairs, bound) if bound else critic
 
 
 def critic_loss(critic: Layers, real: Tensor, fake: Tensor) -> Tensor:

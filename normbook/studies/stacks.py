@@ -238,7 +238,7 @@ def draw(rng: np.random.Generator, *, depth: int = 100, width: int = 256) -> np.
     return rng.standard_normal((depth, width, width)) * np.sqrt(2 / width)
 
 
-def brought(x: np.ndarray, rng: np.random.Generator, *, width: int = 256) -> np.ndarray:
+def bring_to_width(x: np.ndarray, rng: np.random.Generator, *, width: int = 256) -> np.ndarray:
     """The samples, brought to the width of a stack by a random matrix."""
     return x @ rng.standard_normal((x.shape[1], width)) / np.sqrt(x.shape[1])
 
@@ -289,7 +289,7 @@ def cosine(h: np.ndarray) -> float:
     return float((unit @ unit.T)[np.triu_indices(len(h), 1)].mean())
 
 
-def differing(h: np.ndarray) -> float:
+def share_differing(h: np.ndarray) -> float:
     """The share of the energy that is not in the mean of the samples."""
     return float((centre(h) ** 2).sum() / (h**2).sum())
 
@@ -328,10 +328,10 @@ KEPT: dict[str, dict[str, Any]] = {
 RAW = "no norm", "layer norm", "layer norm, skip", "layer norm first, skip"
 
 
-def measured(x: np.ndarray, h: np.ndarray) -> dict[str, float]:
+def measure(x: np.ndarray, h: np.ndarray) -> dict[str, float]:
     return {
         "cosine": cosine(h),
-        "differing": differing(h),
+        "differing": share_differing(h),
         "rank": effective_rank(h),
         "resemblance": resemblance(h, x),
     }
@@ -345,14 +345,14 @@ def kept(seed: int) -> dict[str, float]:
     for inputs, arms in (("centred", KEPT), ("raw", RAW)):
         rng = np.random.default_rng(seed)
         x = data.digits(rng, inputs).x_train[:32]
-        h, weights, gradient = brought(x, rng), draw(rng), rng.standard_normal((32, 256))
-        found |= {f"inputs, {inputs}: {name}": v for name, v in measured(x, x).items()}
+        h, weights, gradient = bring_to_width(x, rng), draw(rng), rng.standard_normal((32, 256))
+        found |= {f"inputs, {inputs}: {name}": v for name, v in measure(x, x).items()}
         for arm in arms:
             passed = through(h, weights, gradient, **KEPT[arm])
             top, key = passed.states[-1], f"{arm}, {inputs}"
             for name, sizes in (("gradient", passed.gradients), ("weights", passed.weights)):
                 found[f"{key}: {name}"] = float(np.log10(sizes[0] / sizes[-1]) / 2)
-            found |= {f"{key}: {name}": v for name, v in measured(x, top).items()}
+            found |= {f"{key}: {name}": v for name, v in measure(x, top).items()}
             found[f"{key}: control"] = resemblance(top, np.roll(x, 1, axis=0))
     return found
 

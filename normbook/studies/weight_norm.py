@@ -19,7 +19,7 @@ def split(w: np.ndarray) -> Params:
     return {"v": w, "g": length(w)}
 
 
-def joined(params: Params) -> np.ndarray:
+def join_weights(params: Params) -> np.ndarray:
     """The weights themselves, with or without weight norm."""
     return weight_norm(params["v"], params["g"])[0] if "v" in params else params["w"]
 
@@ -73,7 +73,7 @@ def growth_at_equal_loss(seed: int, steps: int = 400) -> tuple[float, float]:
     for start, slopes in (({"w": w}, gradient), (split(w), through_weight_norm(gradient))):
         walk = training.walk(start | bias, slopes, order, 1.0)
         after = (moment.after for moment in walk)
-        paths.append([(slopes(p, everything)[0], length(joined(p)).mean()) for p in after])
+        paths.append([(slopes(p, everything)[0], length(join_weights(p)).mean()) for p in after])
     ordinary, normalized = (size - 1 for size in lengths_at_loss(paths))
     return ordinary, normalized
 
@@ -100,14 +100,14 @@ def growth_above_the_limit(seed: int, times: float, steps: int = 300) -> tuple[f
     for params, slopes in (({"w": start}, gradient), (split(start), through_weight_norm(gradient))):
         longest = 1.0
         for moment in training.walk(params, slopes, range(steps), times * limit):
-            longest = max(longest, length(joined(moment.after))[0] / length(start)[0])
+            longest = max(longest, length(join_weights(moment.after))[0] / length(start)[0])
             if longest > LIMIT:
                 break
         found.append(longest - 1)
     return found[0], found[1]
 
 
-def prevented(growths: tuple[float, float]) -> float:
+def share_prevented(growths: tuple[float, float]) -> float:
     """The share of the growth of ordinary weights that weight norm prevents."""
     ordinary, normalized = growths
     return 1 - normalized / ordinary
@@ -118,9 +118,9 @@ def growth(seed: int) -> dict[str, float]:
     return {
         "ordinary": ordinary,
         "normalized": normalized,
-        "equal loss": prevented((ordinary, normalized)),
-        "above the limit": prevented(growth_above_the_limit(seed, 1.5)),
-        "far above": prevented(growth_above_the_limit(seed, 10)),
+        "equal loss": share_prevented((ordinary, normalized)),
+        "above the limit": share_prevented(growth_above_the_limit(seed, 1.5)),
+        "far above": share_prevented(growth_above_the_limit(seed, 10)),
     }
 
 

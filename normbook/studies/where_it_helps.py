@@ -383,7 +383,7 @@ def begin() -> dict[str, float]:
     return {" ".join(map(str, setting)): float(loss[0]) for setting, loss in found.items()}
 
 
-def stored() -> dict[str, Any]:
+def load_map() -> dict[str, Any]:
     """The map as tools/trials.py wrote it.
 
     Errors: ValueError if it is not what was written, or was run with other seeds.
@@ -398,7 +398,7 @@ def stored() -> dict[str, Any]:
 
 
 def cells() -> dict[Setting, dict[str, Any]]:
-    return {Setting(*setting): cell for setting, cell in stored()["found"]["cells"]}
+    return {Setting(*setting): cell for setting, cell in load_map()["found"]["cells"]}
 
 
 def lead(cell: dict, without: dict, what: str = "log loss") -> np.ndarray:

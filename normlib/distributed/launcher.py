@@ -197,9 +197,8 @@ def found(workers: list[Worker], lost: list[bool], limit: float, late: bool) -> 
             return f"{place(worker, workers)} failed {worker.where()}: {worker.error}"
     for worker, gone in zip(workers, lost, strict=True):
         if gone and not worker.results and not worker.error:
-            return (
-                f"{place(worker, workers)} {ending(worker.process)} {worker.where()}{guard(worker)}"
-            )
+            ended = describe_ending(worker.process)
+            return f"{place(worker, workers)} {ended} {worker.where()}{guard(worker)}"
     if not late and not any(worker.is_silent(limit) for worker in workers):
         return ""
     return unheard(workers, limit)
@@ -225,7 +224,7 @@ def place(worker: Worker, workers: list[Worker]) -> str:
     return f"rank {worker.rank} of {len(workers)}"
 
 
-def ending(process: Any) -> str:
+def describe_ending(process: Any) -> str:
     code = process.exitcode
     if -code in {*signal.Signals}:
         return f"was killed by {signal.Signals(-code).name}"

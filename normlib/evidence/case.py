@@ -10,7 +10,7 @@ import numpy as np
 from normlib.verify.derivations import Derivation, Shapes
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import Plant, Planted, planted_errors
-from normlib.verify.signature import accepted, keyword_only, positional
+from normlib.verify.signature import keep_named, keyword_only, positional
 
 
 def away_from_zero(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -30,7 +30,7 @@ def no_data(args: tuple[np.ndarray, ...], rng: np.random.Generator) -> dict:
 
 
 def with_keywords(function: Callable, keywords: dict) -> Callable:
-    named = accepted(function, keywords)
+    named = keep_named(function, keywords)
     return partial(function, **named) if named else function
 
 

@@ -22,7 +22,7 @@ def parts_of(x: Array) -> list[Array]:
     return [x[:1], x[1:1], x[1:3], x[3:]]
 
 
-def joined(parts: Sequence[Array]) -> Array:
+def join(parts: Sequence[Array]) -> Array:
     return torch.cat([*parts]) if isinstance(parts[0], torch.Tensor) else np.concatenate(parts)
 
 
@@ -32,14 +32,14 @@ def over_parts(x: Array, gamma: Array, beta: Array, *, eps: float = 1e-5) -> tup
     whole = merge([*map(moments, parts)])
     one = partial(normalize, gamma=gamma, beta=beta, whole=whole, eps=eps)
     ys, caches = zip(*map(one, parts), strict=True)
-    return joined(ys), caches
+    return join(ys), caches
 
 
 def over_parts_backward(dy: Array, caches: Any) -> tuple[Array, Array, Array]:
     """The shipped backward of four workers; the gradients of gamma and beta added up."""
     parts = parts_of(dy)
     dbeta, dgamma = total = [*map(sum, zip(*map(sums, parts, caches), strict=True))]
-    return joined([*map(partial(gradient, total=total), parts, caches)]), dgamma, dbeta
+    return join([*map(partial(gradient, total=total), parts, caches)]), dgamma, dbeta
 
 
 OWN_COUNT = "max(1, dy[:, 0].reshape(-1).shape[0])"

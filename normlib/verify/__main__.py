@@ -26,7 +26,7 @@ EXAMPLES = """examples:
 """
 
 
-def shape(text: str) -> tuple[int, ...]:
+def parse_shape(text: str) -> tuple[int, ...]:
     """8x3 is (8, 3); a number alone is a shape with one axis."""
     try:
         sizes = tuple(map(int, text.replace("×", "x").split("x")))
@@ -37,7 +37,7 @@ def shape(text: str) -> tuple[int, ...]:
     return sizes
 
 
-def setting(text: str) -> tuple[str, object]:
+def parse_setting(text: str) -> tuple[str, object]:
     """eps=1e-3 is the name and the value; what is no Python literal is a text."""
     name, sign, value = text.partition("=")
     if not sign or not name.isidentifier():
@@ -83,11 +83,11 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     several = {"nargs": "+", "default": [], "metavar": "NAME"}
     parser.add_argument("forward", help="module:function; alone, a layer of torch")
     parser.add_argument("backward", nargs="?", help="module:function, or :function")
-    parser.add_argument("--shapes", nargs="+", type=shape, required=True, metavar="8x3")
-    parser.add_argument("--small", nargs="+", type=shape, default=[], metavar="3x2",
+    parser.add_argument("--shapes", nargs="+", type=parse_shape, required=True, metavar="8x3")
+    parser.add_argument("--small", nargs="+", type=parse_shape, default=[], metavar="3x2",
                         help="smaller shapes, for the exact witness; else found")  # fmt: skip
     parser.add_argument("--reference", help="module:function of a right layer, on torch tensors")
-    parser.add_argument("--set", nargs="+", type=setting, default=[], metavar="eps=1e-3",
+    parser.add_argument("--set", nargs="+", type=parse_setting, default=[], metavar="eps=1e-3",
                         help="settings that the layer is called with")  # fmt: skip
     parser.add_argument("--varied", help="settings such as eps, symbols for exact ones", **several)
     parser.add_argument("--positive", help="arguments that have to be above 0", **several)

@@ -9,7 +9,7 @@ from normlib.verify.numeric import gradient_checks
 from normlib.verify.pair import split
 from normlib.verify.problem import TINY, Problem, central_step, reason, slopes, spread
 from normlib.verify.signature import data
-from normlib.verify.verdict import Check, compare, skipped
+from normlib.verify.verdict import Check, compare, skip
 
 
 def tensors(problem: Problem) -> list[torch.Tensor]:
@@ -19,7 +19,7 @@ def tensors(problem: Problem) -> list[torch.Tensor]:
 def forward(problem: Problem) -> list[Check]:
     """The shipped forward against torch's own layer."""
     if not problem.in_torch:
-        return [skipped("forward", "no reference given")]
+        return [skip("forward", "no reference given")]
     theirs = problem.in_torch(*map(torch.tensor, problem.double)).detach().numpy()
     scale = float(np.max(np.abs(theirs))) or 1.0
     return [
@@ -89,14 +89,14 @@ def backpropagation(problem: Problem) -> list[Check]:
     """torch differentiates our forward, if it takes tensors; where there is a reference, also
     torch's own layer."""
     if problem.by_torch:
-        ours = [skipped("autograd", "the gradients under test are its own")]
+        ours = [skip("autograd", "the gradients under test are its own")]
     else:
         lacking = lacks_tensors(problem)
-        ours = [skipped("autograd", lacking)] if lacking else through_our_forward(problem)
+        ours = [skip("autograd", lacking)] if lacking else through_our_forward(problem)
     return ours + (through_reference(problem) if problem.reference else [])
 
 
-def moving(problem: Problem, function: Callable, along, dy_along) -> list[np.ndarray]:
+def rates_along(problem: Problem, function: Callable, along, dy_along) -> list[np.ndarray]:
     """How fast the gradients change while the arguments move along `along`, dy along `dy_along`.
 
     The first part is a Hessian times a vector, which autograd's double backward gives.
@@ -166,11 +166,11 @@ def second_order(problem: Problem) -> list[Check]:
     along = [spread(a) * rng.standard_normal(a.shape) for a in problem.double]
     dy_along = rng.standard_normal(problem.dy.shape)
     lacking = lacks_tensors(problem)
-    checks = [skipped("second order", lacking)] if lacking else []
+    checks = [skip("second order", lacking)] if lacking else []
     functions = {} if lacking else {"double backward of our forward": own_forward(problem)}
     how = "double backward of torch's layer"
     if problem.reference and not problem.reference_twice:
-        checks.append(skipped("second order", "torch's own double backward is wrong here"))
+        checks.append(skip("second order", "torch's own double backward is wrong here"))
     elif problem.reference:
         silent = without_gradient(problem)
         functions |= {} if silent else {how: problem.in_torch}
@@ -178,9 +178,9 @@ def second_order(problem: Problem) -> list[Check]:
     ours, bound = gradients_moving(problem, along, dy_along) if functions else ([], 0.0)
     for how, function in functions.items():
         try:
-            theirs = moving(problem, function, along, dy_along)
+            theirs = rates_along(problem, function, along, dy_along)
         except RuntimeError as error:  # torch: it has no double backward
-            checks.append(skipped("second order", f"no {how} ({reason(error)})"))
+            checks.append(skip("second order", f"no {how} ({reason(error)})"))
             continue
         for n, a, b, s in zip(problem.names, ours, theirs, problem.scales, strict=True):
             scale, zero = max(s, float(np.max(np.abs(b)))), n in problem.zero

@@ -47,7 +47,7 @@ def total(summand: sp.Expr, count: sp.Expr = m) -> sp.Sum:
     return sp.Sum(summand, (i, 0, count - 1))
 
 
-def expanded(expr: sp.Expr) -> sp.Expr:
+def split_sums(expr: sp.Expr) -> sp.Expr:
     """Every sum split into its terms, with what does not depend on i in front, so that equal
     expressions look equal."""
 
@@ -113,7 +113,7 @@ def chain_rule(loss: sp.Expr, stages: tuple[Stage, ...], variables: list[sp.Expr
     return adjoints
 
 
-def written_out(expr: sp.Expr, stages: tuple[Stage, ...], adjoints: dict) -> sp.Expr:
+def write_out(expr: sp.Expr, stages: tuple[Stage, ...], adjoints: dict) -> sp.Expr:
     """Without intermediate symbols: adjoints first, then the statistics they are made of."""
     for stage in stages:
         symbol = entry(stage.symbol)
@@ -136,10 +136,10 @@ def derive(
     loss = total(dy[i] * y(i), count)
     adjoints = chain_rule(loss, stages, list(variables.values()))
     gradients = {
-        f"d{name}": written_out(adjoints[variable], stages, adjoints)
+        f"d{name}": write_out(adjoints[variable], stages, adjoints)
         for name, variable in variables.items()
     }
-    y_k = written_out(y(k), stages, adjoints)
+    y_k = write_out(y(k), stages, adjoints)
     return Derivation(y_k, y(k), stages, adjoints, gradients, shapes)
 
 

@@ -93,7 +93,7 @@ def first_look(problem: Problem) -> Verdict | None:
     return None
 
 
-def compared(problem: Problem, how: str, found: dict, expected: dict) -> list[Check]:
+def compare_results(problem: Problem, how: str, found: dict, expected: dict) -> list[Check]:
     """Two results that have to be the same; a gradient that is zero in both is."""
     scales = dict(zip((f"d{n}" for n in problem.names), problem.scales, strict=True))
     scales["y"] = float(np.max(np.abs(problem.y))) or 1.0
@@ -111,7 +111,7 @@ def check_layouts(problem: Problem) -> list[Check]:
     those of plain arrays, however their input lies in memory."""
     once = results(problem, map(plain, problem.args), plain(problem.dy))
     again = results(problem, map(plain, problem.args), plain(problem.dy))
-    checks = left_alone(problem) + compared(problem, "the same once more", again, once)
+    checks = left_alone(problem) + compare_results(problem, "the same once more", again, once)
     for how, (of_args, of_dy) in LAYOUTS.items():
         args, dy = [of_args(a) for a in problem.args], of_dy(problem.dy)
         expected = results(problem, map(plain, problem.args), plain(dy))
@@ -120,5 +120,5 @@ def check_layouts(problem: Problem) -> list[Check]:
         except Exception as error:  # a kernel may refuse a layout; a caller will meet that
             checks.append(Check("y", "layouts", how, "", f"refused ({reason(error)})"))
             continue
-        checks += compared(problem, how, found, expected)
+        checks += compare_results(problem, how, found, expected)
     return checks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from normlib.verify.problem import DOUBLE, Problem, central_step
-from normlib.verify.verdict import Check, compare, skipped
+from normlib.verify.verdict import Check, compare, skip
 
 EPSILON = float(np.finfo(float).eps)
 ROUNDING, CENTRAL = DOUBLE
@@ -33,7 +33,7 @@ def complex_step(problem: Problem) -> list[Check]:
     Needs a forward that takes complex numbers, is analytic there, and real for real ones.
     """
     if problem.lacks_complex:
-        return [skipped("complex step", problem.lacks_complex)]
+        return [skip("complex step", problem.lacks_complex)]
     theirs = [steps.gradient for steps in problem.steps]
     return gradient_checks(problem, "complex step", "Im f(x + ih) / h", theirs)
 
@@ -193,5 +193,5 @@ def flatness(problem: Problem, flat: Flat) -> list[Check]:
 def properties(problem: Problem, flat: Flat | None = None) -> list[Check]:
     """Check what must hold whatever the formula is: linearity in dy, and the flat directions."""
     flat = flat or problem.flat
-    last = flatness(problem, flat) if flat else [skipped("properties", "no flat directions given")]
+    last = flatness(problem, flat) if flat else [skip("properties", "no flat directions given")]
     return linearity(problem) + last

@@ -23,7 +23,7 @@ def is_integer(a) -> bool:
     return isinstance(a, np.ndarray) and a.dtype.kind in "iub"
 
 
-def joined(y):
+def join_outputs(y):
     """y as one array with an axis: several outputs one after another, a number by itself."""
     if type(y) not in (tuple, list) and np.ndim(y):
         return y
@@ -55,7 +55,7 @@ def with_one_output(forward: Callable, backward: Callable) -> tuple[Callable, Ca
                 f"return y, None if backward needs no cache, and (y, z), cache for two outputs"
             )
         y, cache = given
-        return joined(y), (y if type(y) in (tuple, list) or not np.ndim(y) else None, cache)
+        return join_outputs(y), (y if type(y) in (tuple, list) or not np.ndim(y) else None, cache)
 
     def back(dy, kept):
         y, cache = kept

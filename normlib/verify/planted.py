@@ -53,15 +53,15 @@ def operands(node: ast.BinOp) -> list[ast.expr]:
     return found
 
 
-def meaning(node) -> str:
+def normal_form(node) -> str:
     """A text in which code that differs only in layout, or in the order of the operands of + and
     *, is the same. Whether a name is read or written is left out."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
-        return f"{type(node.op).__name__}({', '.join(sorted(map(meaning, operands(node))))})"
+        return f"{type(node.op).__name__}({', '.join(sorted(map(normal_form, operands(node))))})"
     if isinstance(node, ast.AST):
-        fields = (meaning(value) for name, value in ast.iter_fields(node) if name != "ctx")
+        fields = (normal_form(value) for name, value in ast.iter_fields(node) if name != "ctx")
         return f"{type(node).__name__}({', '.join(fields)})"
-    return f"[{', '.join(map(meaning, node))}]" if isinstance(node, list) else repr(node)
+    return f"[{', '.join(map(normal_form, node))}]" if isinstance(node, list) else repr(node)
 
 
 def parse_source(text: str) -> ast.expr | ast.stmt:
@@ -74,13 +74,13 @@ class Replaced(ast.NodeTransformer):
 
     def __init__(self, shipped: str, planted: str):
         self.shipped, self.planted, self.places = (
-            meaning(parse_source(shipped)),
+            normal_form(parse_source(shipped)),
             parse_source(planted),
             0,
         )
 
     def visit(self, node: ast.AST) -> ast.AST:
-        if meaning(node) == self.shipped:
+        if normal_form(node) == self.shipped:
             self.places += 1
             return self.planted
         return self.generic_visit(node)
@@ -95,7 +95,7 @@ def key_of(function: Callable) -> tuple[str, str]:
     return function.__module__, function.__qualname__
 
 
-def reached(*pair: Callable) -> dict[tuple[str, str], Callable]:
+def find_called(*pair: Callable) -> dict[tuple[str, str], Callable]:
     """The functions of the pair and every function that they call, directly or not."""
     found: dict[tuple[str, str], Callable] = {}
     queue = list(pair)
@@ -119,12 +119,12 @@ def check_placed(error: Plant, edit: Edit, places: list[int]) -> None:
     )
 
 
-def planted_in(forward: Callable, backward: Callable, error: Plant) -> tuple[Callable, Callable]:
+def plant_in(forward: Callable, backward: Callable, error: Plant) -> tuple[Callable, Callable]:
     """The pair, rebuilt from its source with the error in it, each module with its own names.
 
     Errors: PlantingError if an edit does not find its text exactly once.
     """
-    functions = reached(forward, backward)
+    functions = find_called(forward, backward)
     trees = {key: tree_of(function) for key, function in functions.items()}
     for edit in error.edits:
         places = []
@@ -214,7 +214,7 @@ def planted_errors(
     shipped = forward.func if isinstance(forward, partial) else forward
     twins = []
     for error in plants:
-        wrong_forward, wrong_backward = planted_in(shipped, backward, error)
+        wrong_forward, wrong_backward = plant_in(shipped, backward, error)
         wrong_forward = partial(wrong_forward, **keywords)
         twins.append(Planted(error.name, wrong_forward, wrong_backward, error.edits))
     return [

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from normlib.verify.pair import as_tuple, joined, with_one_output, without_integers
+from normlib.verify.pair import as_tuple, join_outputs, with_one_output, without_integers
 from normlib.verify.signature import (
     above_zero,
-    accepted,
     argument_names,
     as_called,
+    keep_named,
     settings,
     unwrap,
 )
@@ -118,7 +118,7 @@ def call_cached(function: Callable, *keywords: tuple):
 
 def with_settings(value, known: dict):
     """What is given, or what it returns for those of the settings that it names."""
-    return call_cached(value, *accepted(value, known).items()) if callable(value) else value
+    return call_cached(value, *keep_named(value, known).items()) if callable(value) else value
 
 
 class Steps(NamedTuple):
@@ -189,7 +189,7 @@ class Problem:
     def in_torch(self) -> Callable | None:
         """The reference, with one output."""
         reference = self.reference and as_called(self.reference, self.forward, len(self.args))
-        return reference and (lambda *tensors: joined(reference(*tensors)))
+        return reference and (lambda *tensors: join_outputs(reference(*tensors)))
 
     @cached_property
     def y(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from normlib.verify.problem import Problem
 from normlib.verify.signature import argument_names, unwrap
 from normlib.verify.small import smaller
 from normlib.verify.torch_layer import from_torch
-from normlib.verify.verdict import NOT_RUN, Check, Verdict, VerificationError, skipped
+from normlib.verify.verdict import NOT_RUN, Check, Verdict, VerificationError, skip
 
 LONGEST = 3000  # parts of an expression; those of a family of layers are proved in seconds
 LARGE = 10**8  # entries of the arguments times outputs, from which on it takes seconds
@@ -28,7 +28,7 @@ def exact(problem: Problem) -> list[Check]:
         return symbolic.exact(*layer, problem.small, problem.varied)
     if found := smaller(problem):
         return symbolic.exact(*layer, found, problem.varied, LONGEST)
-    return [skipped("exact", "no small shapes found at which the layer runs")]
+    return [skip("exact", "no small shapes found at which the layer runs")]
 
 
 ALL: dict[str, Callable[[Problem], list[Check]]] = {  # in the order in which a chapter shows them

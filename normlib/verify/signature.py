@@ -58,7 +58,7 @@ def settings(forward: Callable, arguments: list[str]) -> dict:
     return places | keyword_only(forward)
 
 
-def accepted(function: Callable, keywords: dict) -> dict:
+def keep_named(function: Callable, keywords: dict) -> dict:
     """Those of the keywords that a function names."""
     names = {p.name for p in parameters(function)}
     return {name: value for name, value in keywords.items() if name in names}
@@ -79,7 +79,7 @@ def data(forward: Callable) -> dict[str, np.ndarray]:
 def as_called(reference: Callable, forward: Callable, count: int) -> Callable:
     """The reference, with those settings of a forward of `count` arguments that it names: its
     eps is the forward's."""
-    named = accepted(reference, settings(forward, argument_names(forward, count)))
+    named = keep_named(reference, settings(forward, argument_names(forward, count)))
     return partial(reference, **named) if named else reference
 
 

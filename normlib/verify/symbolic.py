@@ -14,7 +14,7 @@ from normlib.verify.derivations import Derivation, Shapes, k, m
 from normlib.verify.pair import as_tuple, is_integer
 from normlib.verify.problem import reason
 from normlib.verify.signature import above_zero, argument_names, data, positional_parameters
-from normlib.verify.verdict import Check, skipped
+from normlib.verify.verdict import Check, skip
 
 
 def symbols(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -108,7 +108,7 @@ def check_shapes(forward: Callable, shapes: Shapes) -> None:
         )
 
 
-def asked(forward: Callable, shapes: Shapes) -> list[str]:
+def asked_arguments(forward: Callable, shapes: Shapes) -> list[str]:
     """The arguments of which gradients are asked: those that are no bound arrays."""
     return argument_names(forward, len(shapes) - len(data(forward)))
 
@@ -118,7 +118,7 @@ def run(
 ) -> Run:
     """Arguments, then bound arrays, become symbols of these shapes; so do the settings that
     are named as varied. Integers stay what they are."""
-    names, held = asked(forward, shapes), data(forward)
+    names, held = asked_arguments(forward, shapes), data(forward)
     every = [*names, *held]
     arrays = {name: symbols(name, shape) for name, shape in zip(every, shapes, strict=True)}
     arrays |= {n: corner(a, arrays[n].shape) for n, a in held.items() if is_integer(a)}
@@ -156,7 +156,7 @@ def try_numbers(forward: Callable, shapes: Shapes) -> None:
     """An error in the shapes is that of the caller, and is not taken for a lack of the layer. A
     TypeError is: what takes no float64 takes no symbols either."""
     numbers = [np.linspace(1, 2, int(np.prod(shape))).reshape(shape) for shape in shapes]
-    count, held = len(asked(forward, shapes)), data(forward)
+    count, held = len(asked_arguments(forward, shapes)), data(forward)
     bound = dict(zip(held, numbers[count:], strict=True))
     bound |= {n: corner(a, bound[n].shape) for n, a in held.items() if is_integer(a)}
     with suppress(TypeError):
@@ -207,7 +207,7 @@ def exact(
     and sums, none of more than `longest` parts, and with numbers that are short fractions.
     """
     if not shapes:
-        return [skipped("exact", "no small shapes given")]
+        return [skip("exact", "no small shapes given")]
     for at in shapes:
         check_shapes(forward, at)
         try_numbers(forward, at)
@@ -216,7 +216,7 @@ def exact(
         lambda: runs.extend(run(forward, backward, at, varied) for at in shapes)
     )
     for lack in filter(None, [lacking, *(lacks_algebra(ran, longest) for ran in runs)]):
-        return [skipped("exact", lack)]
+        return [skip("exact", lack)]
 
     def failures() -> Iterator[tuple[str, str]]:
         for ran in runs:
@@ -225,19 +225,19 @@ def exact(
                 theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
                 yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
-    names = [f"d{name}" for name in asked(forward, shapes[0])]
+    names = [f"d{name}" for name in asked_arguments(forward, shapes[0])]
     return gather(names, "exact", describe(shapes), failures())
 
 
 @lru_cache(maxsize=1024)
-def written_at(expr: sp.Expr, size: int, entry: int) -> sp.Expr:
+def write_at(expr: sp.Expr, size: int, entry: int) -> sp.Expr:
     """An expression in index notation, with its sums written out for one size and entry."""
     return expr.subs({m: size, k: entry}).doit()
 
 
 def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray]) -> sp.Expr:
     """The same, with the symbols of the arrays in place of indexed ones."""
-    written = written_at(expr, size, entry)
+    written = write_at(expr, size, entry)
     return written.xreplace(
         {i: arrays[str(i.base)].ravel()[int(i.indices[0])] for i in written.atoms(sp.Indexed)}
     )
@@ -256,7 +256,7 @@ def general_size(
     Needs a forward and a backward that run on arrays of symbols.
     """
     if not derivation:
-        return [skipped("general size", "no derivation given")]
+        return [skip("general size", "no derivation given")]
 
     def ran_at(size: int) -> Run:
         return run(forward, backward, derivation.shapes(size), varied, **derivation.keywords)
@@ -273,6 +273,6 @@ def general_size(
                 yield name, first_difference(shipped[name], theirs)
 
     if lacking := lacks_symbols(lambda: ran_at(sizes[0])):
-        return [skipped("general size", lacking)]
+        return [skip("general size", lacking)]
     how = "the derivation at m = " + ", ".join(map(str, sizes))
     return gather(["y", *derivation.gradients], "general size", how, failures())

@@ -52,7 +52,7 @@ NOT_RUN = "NOT RUN"
 ZERO = 1e-4  # what is larger is not called zero, however loose the bound
 
 
-def skipped(witness: str, why: str) -> Check:
+def skip(witness: str, why: str) -> Check:
     """What a witness says that cannot serve here."""
     return Check("-", witness, why, NOT_RUN)
 

@@ -151,7 +151,7 @@ def test_the_parts_are_disjoint_and_complete_and_no_file_is_split(number):
         conftest.pytest_collection_modifyitems(config, items)
         return [item.nodeid for item in items]
 
-    nodeids = [f"{file}::{i}" for file in [*parts.measured(), "new.py"] for i in "12"]
+    nodeids = [f"{file}::{i}" for file in [*parts.read_seconds(), "new.py"] for i in "12"]
     found = [chosen(f"{k}/{number}") for k in range(1, number + 1)]
     assert all(found) and sorted(chain(*found)) == sorted(nodeids)
     assert all(n.replace("::1", "::2") in share for share in found for n in share)

@@ -161,7 +161,7 @@ def small(monkeypatch, tmp_path):
     """A trial whose seeds were run, and whose file lies in a folder of its own."""
     monkeypatch.setattr(trials, "FOLDER", tmp_path)
     monkeypatch.setattr(tool, "FOLDER", tmp_path)
-    monkeypatch.setattr(tool, "named", lambda _: SMALL)
+    monkeypatch.setattr(tool, "find_trial", lambda _: SMALL)
     here = {"begin": tool.begin, "measure": tool.measure}
     monkeypatch.setattr(tool, "under", lambda _, function, *given: here[function](*given))
     tool.main([SMALL.name])

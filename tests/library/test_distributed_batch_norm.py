@@ -22,7 +22,7 @@ ONES = torch.ones(3)
 def test_forward_and_backward_are_those_of_one_process(processes):
     """To 1e-12 in float64; in float32, at a mean of 1e4, to 16 roundings of the largest term."""
     cases = over.CASES[processes]
-    errors = over.worst(launch(over.compared, processes, cases))  # one start for all of them
+    errors = over.worst(launch(over.compare_cases, processes, cases))  # one start for all of them
     assert len(errors) == len(cases) and {*errors[0]} == {"y", "dx", "dgamma", "dbeta"}
     for case, by_name in zip(cases, errors, strict=True):
         bound = 1e-12 if case.dtype == "float64" else 16 * ROUNDOFF[case.dtype]

@@ -12,7 +12,7 @@ import normlib
 from normlib import evidence, verify
 from normlib.evidence import CASES
 from normlib.verify.pair import as_tuple
-from normlib.verify.signature import accepted, as_called, data
+from normlib.verify.signature import as_called, data, keep_named
 
 NORMS = [case for case in CASES if case.name != "batch_norm_inference"]  # with statistics of x
 
@@ -42,7 +42,7 @@ def one_slice(case, args):
     """Where the entries stand that share a statistic with the first entry of x."""
     one = np.zeros(args[0].shape)
     one.flat[0] = 1.0
-    return case.flat(**accepted(case.flat, case.keywords)).mean(one, *args) != 0
+    return case.flat(**keep_named(case.flat, case.keywords)).mean(one, *args) != 0
 
 
 @pytest.mark.parametrize("case", NORMS, ids=name_of)

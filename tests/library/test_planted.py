@@ -16,8 +16,8 @@ from normlib.verify.planted import (
     PlantingError,
     falsify,
     plant,
+    plant_in,
     planted_errors,
-    planted_in,
 )
 from normlib.verify.run import WITNESSES
 
@@ -80,7 +80,7 @@ def test_a_plant_without_exactly_one_place_for_each_edit_is_named(lost):
     function = lost.edits[-1].function
     words = f"'{lost.name}' has lost its place.*{function}.*{LOST[lost]}"
     with pytest.raises(PlantingError, match=words):
-        planted_in(*PAIR, lost)
+        plant_in(*PAIR, lost)
 
 
 BRACKET = "rstd * (d - xhat * average(dxhat * xhat, axes))"
@@ -97,7 +97,7 @@ BRACKET = "rstd * (d - xhat * average(dxhat * xhat, axes))"
 def test_layout_and_the_order_of_factors_do_not_move_a_plant(shipped, same):
     function = "batch_norm_backward" if "gamma" in shipped else "standardize_backward"
     changed = shipped.replace("dxhat", "(2 * dxhat)").replace("dy", "(2 * dy)")
-    one, other = (planted_in(*PAIR, plant("twice", function, s, changed)) for s in (shipped, same))
+    one, other = (plant_in(*PAIR, plant("twice", function, s, changed)) for s in (shipped, same))
     assert np.array_equal(compute(*one), compute(*other))
     assert not np.array_equal(compute(*one), compute(*PAIR))
 
@@ -141,7 +141,7 @@ def measure(forward, backward) -> tuple[float, float]:
 
 def test_functions_and_constants_of_one_name_in_two_modules_stay_apart(in_two_modules):
     nothing = plant("nothing", "forward", "scale(x)", "scale(x) + 0")
-    assert measure(*planted_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
+    assert measure(*plant_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
     options = {"plants": (nothing,), "rng": np.random.default_rng(0)}
     table = falsify(*in_two_modules, (np.arange(3.0),), **options)
     assert "nothing" in table.without_effect
@@ -149,6 +149,6 @@ def test_functions_and_constants_of_one_name_in_two_modules_stay_apart(in_two_mo
 
 def test_a_planted_error_reaches_the_module_that_imports_the_function(in_two_modules):
     tripled = plant("tripled", "scale", "EPS * x", "3 * x")
-    assert measure(*planted_in(*in_two_modules, tripled)) == (3, 3)
+    assert measure(*plant_in(*in_two_modules, tripled)) == (3, 3)
     with pytest.raises(PlantingError, match="it stands there 2 times"):
-        planted_in(*in_two_modules, plant("which?", "scale", "EPS", "3"))
+        plant_in(*in_two_modules, plant("which?", "scale", "EPS", "3"))

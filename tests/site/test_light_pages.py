@@ -86,7 +86,7 @@ KNOWN = one_style_sheet.names_in(
     ],
 )
 def test_a_rule_stays_if_some_element_can_have_its_classes(rule, kept):
-    assert one_style_sheet.needed(rule, KNOWN).strip() == kept
+    assert one_style_sheet.keep_needed(rule, KNOWN).strip() == kept
 
 
 def test_the_font_of_the_site_has_what_its_formulas_need_and_draws_it_as_before(tmp_path):

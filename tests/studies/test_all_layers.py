@@ -18,12 +18,12 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_the_axes_of_a_layer_are_found_by_moving_one_entry(name):
-    assert all_layers.shared(all_layers.ROWS[name]) == SHARED[name]
+    assert all_layers.shared_axes(all_layers.ROWS[name]) == SHARED[name]
 
 
 def test_another_function_in_a_row_has_other_axes():
     row = all_layers.ROWS["Batch norm"]
-    assert all_layers.shared(row._replace(forward=layers.instance_norm)) == ("H", "W")
+    assert all_layers.shared_axes(row._replace(forward=layers.instance_norm)) == ("H", "W")
 
 
 @pytest.mark.parametrize("name", all_layers.ROWS)
@@ -31,7 +31,7 @@ def test_what_is_learned_is_what_the_function_takes_beside_its_input(name):
     row = all_layers.ROWS[name]
     given = all_layers.arguments(row)[1:]
     learned = 0 if name == "Spectral norm" else sum(np.size(value) for value in given)
-    assert all_layers.learned(row) == learned
+    assert all_layers.count_learned(row) == learned
 
 
 def test_every_pair_of_functions_with_a_table_of_invariances_has_a_row():

@@ -39,7 +39,7 @@ def test_noise_of_each_sample_has_the_same_variance_and_is_not_shared():
 def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
     z = np.random.default_rng(3).standard_normal((100, 2000))
     ones = np.ones(2000)
-    y = batch_noise.dropping(0.3, np.random.default_rng(4))[0](z, ones, ones)[0]
+    y = batch_noise.with_dropout(0.3, np.random.default_rng(4))[0](z, ones, ones)[0]
     assert abs((y == 0).mean() - 0.3) < 0.01 and abs(y.mean() - 1) < 0.02
 
 
@@ -47,7 +47,7 @@ MAKERS = {
     "parts": lambda: batch_noise.ghost(4),
     "noise": lambda: batch_noise.noisy(4, np.random.default_rng(2)),
     "noise of each sample": lambda: batch_noise.noisy(4, np.random.default_rng(2), shared=1),
-    "dropout": lambda: batch_noise.dropping(0.3, np.random.default_rng(2)),
+    "dropout": lambda: batch_noise.with_dropout(0.3, np.random.default_rng(2)),
 }
 
 
@@ -108,7 +108,7 @@ def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quo
     rng = np.random.default_rng(5)
     draws = 10 + rng.standard_normal((2, 4000, 30))
     plain, arm = draws[0], 0.8 * draws[1]
-    shares = np.array([batch_noise.removed(p, a) for p, a in zip(plain, arm, strict=True)])
+    shares = np.array([batch_noise.share_removed(p, a) for p, a in zip(plain, arm, strict=True)])
     expected = 1 - arm.mean(axis=1) / plain.mean(axis=1)
     assert np.allclose(shares.mean(axis=1), expected)
     spread = (shares.std(axis=1, ddof=1) / 30**0.5).mean()

@@ -28,7 +28,7 @@ def test_batch_norm_stands_before_the_activation_or_after_it():
 
 def test_a_rate_is_chosen_by_the_training_loss(monkeypatch):
     """Rate 0.1 has the lower loss, and 0.3 more right answers: 0.1 is taken."""
-    monkeypatch.setattr(trials, "right", lambda net, _: net)
+    monkeypatch.setattr(trials, "measure_accuracy", lambda net, _: net)
     monkeypatch.setattr(training, "train_torch", lambda *_, rate: [rate] * 20)
     nets = iter([0.8, 0.9])
     assert trials.best_accuracy(1, (0.1, 0.3), lambda: next(nets)) == 0.8

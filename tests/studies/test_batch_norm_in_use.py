@@ -11,7 +11,7 @@ from normbook.studies import batch_norm_in_use as use
 
 @pytest.fixture(scope="module", params=[11, 12])
 def given(request):
-    return use.trained(request.param)
+    return use.train_network(request.param)
 
 
 def right(given, net, batches=use.ONE_BATCH):
@@ -37,7 +37,7 @@ def test_batches_of_one_kind_hold_every_row_once_and_one_label_each(given):
 
 
 def test_a_folded_net_has_no_norms_and_answers_the_same(given):
-    folded, x = use.folded(given.net), torch.tensor(given.digits.x_test)
+    folded, x = use.fold(given.net), torch.tensor(given.digits.x_test)
     assert use.norms(given.net) and not use.norms(folded)
     assert (folded(x) - given.net(x)).abs().max() < 1e-12
     assert not {*folded.parameters()} & {*given.net.parameters()}  # to train it is safe
@@ -45,9 +45,9 @@ def test_a_folded_net_has_no_norms_and_answers_the_same(given):
 
 def test_a_step_of_the_weights_moves_the_folded_ones_by_the_stretch(given):
     rows, slopes = given.order[0], []
-    net, folded = copy.deepcopy(given.net), use.folded(given.net)
+    net, folded = copy.deepcopy(given.net), use.fold(given.net)
     for model in (net, folded):
-        slopes.append(torch.tensor(use.accumulated(model, given.digits, rows, parts=1)))
+        slopes.append(torch.tensor(use.accumulate_gradient(model, given.digits, rows, parts=1)))
     norm = use.norms(net)[0]
     scale = (norm.weight / (norm.running_var + norm.eps).sqrt()).detach()[:, None]
     assert (scale * slopes[0] - scale**2 * slopes[1]).abs().max() < 1e-12

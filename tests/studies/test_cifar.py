@@ -61,7 +61,7 @@ def test_the_scale_is_the_mean_and_deviation_of_each_colour(folder):
     colours = train.pixels.swapaxes(0, 1).reshape(3, -1)
     assert np.allclose(mean, colours.mean(axis=1), rtol=1e-12)
     assert np.allclose(deviation, colours.std(axis=1), rtol=1e-12)
-    x = cifar.scaled(torch.tensor(train.pixels), cifar.scale_of(train))
+    x = cifar.apply_scale(torch.tensor(train.pixels), cifar.scale_of(train))
     assert x.dtype == torch.float32
     assert x.mean(dim=(0, 2, 3)).abs().max() < 1e-5  # float32
 
@@ -114,6 +114,8 @@ def test_the_accuracy_counts_every_image_once():
     rng, params = np.random.default_rng(0), cifar.vgg(0, width=2)
     pixels = rng.integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
     scale, norm = cifar.Scale(np.full(3, 128.0), np.full(3, 70.0)), cifar.NORMS["without"]
-    answers = cifar.forward(params, cifar.scaled(torch.tensor(pixels), scale), norm).argmax(dim=1)
+    answers = cifar.forward(params, cifar.apply_scale(torch.tensor(pixels), scale), norm).argmax(
+        dim=1
+    )
     labels = (answers.numpy() + (np.arange(12) % 4 > 0)) % 10
     assert cifar.accuracy(params, cifar.Images(pixels, labels), scale, norm, batch=5) == 0.25

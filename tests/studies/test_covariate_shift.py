@@ -78,7 +78,9 @@ def test_the_control_starts_like_batch_norm_and_does_not_follow():
     kept = covariate_shift.kept_from_start(start.params, x, torch.sigmoid)
     for moved in (0.0, 0.5):
         params = start.params | {"w0": start.params["w0"] + moved}
-        both = [covariate_shift.entering(params, x, norm)[-1] for norm in (kept, batch_norm)]
+        both = [
+            covariate_shift.activation_inputs(params, x, norm)[-1] for norm in (kept, batch_norm)
+        ]
         assert (np.abs(both[0] - both[1]).max() < 1e-9) == (moved == 0)
 
 

@@ -19,7 +19,7 @@ def test_accuracies_and_new_statistics_leave_a_network_as_it_was():
     net = quick()
     before = copy.deepcopy(net.state_dict())
     evaluation.accuracy(net, TRAIN, by_batches=True)
-    evaluation.reestimated(net, TRAIN[0])
+    evaluation.reestimate(net, TRAIN[0])
     after = net.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 
@@ -29,7 +29,7 @@ def test_new_statistics_are_those_of_the_data_whatever_stood_there():
     spoilt = copy.deepcopy(net)
     for norm in evaluation.norms(spoilt):
         norm.running_mean += 100
-    fresh = [evaluation.norms(evaluation.reestimated(n, TRAIN[0])) for n in (net, spoilt)]
+    fresh = [evaluation.norms(evaluation.reestimate(n, TRAIN[0])) for n in (net, spoilt)]
     first, other = (norms[0].running_mean for norms in fresh)
     assert torch.equal(first, other)
     exact = net[0](TRAIN[0][:1408]).mean(dim=0)  # eleven whole batches of 128

@@ -7,7 +7,7 @@ import torch
 from normbook.studies import fisher_information as info
 
 THETA = info.network_start(np.random.default_rng(3))
-INPUTS = info.scaled(info.PIXELS["raw"])[:40]
+INPUTS = info.scale_to_one(info.PIXELS["raw"])[:40]
 FROZEN = "batch norm, statistics frozen"
 
 
@@ -56,7 +56,9 @@ def test_a_sample_of_batch_norm_owes_its_output_to_the_others():
 
 def test_batch_norm_has_the_same_spectrum_on_centred_and_on_raw_inputs():
     norms, means = info.NETWORKS["batch norm"], INPUTS.mean(axis=0)
-    raw, centred = (info.spectrum(norms, THETA, info.scaled(x)) for x in (INPUTS, INPUTS - means))
+    raw, centred = (
+        info.spectrum(norms, THETA, info.scale_to_one(x)) for x in (INPUTS, INPUTS - means)
+    )
     assert np.allclose([*raw.values()], [*centred.values()])
     raw, centred = (
         info.spectrum(info.NETWORKS["layer norm"], THETA, x) for x in (INPUTS, INPUTS - means)

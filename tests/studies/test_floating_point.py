@@ -21,11 +21,11 @@ def test_the_condition_is_that_of_the_first_column_and_knows_its_mean():
 
 def test_what_is_stored_is_off_by_half_a_unit_at_most():
     for dtype, unit in fp.ROUNDOFF.items():
-        kept = fp.stored(X, dtype).double().numpy()
+        kept = fp.store(X, dtype).double().numpy()
         worst = np.abs(kept / X - 1).max()
         assert unit / 10 < worst <= unit
 
 
 def test_a_distance_is_a_root_mean_square():
     assert fp.distance(np.array([3.0, 0.0]), np.array([0.0, 4.0])) == np.sqrt(12.5)
-    assert np.allclose(fp.standardized(X).std(axis=-1), 1)
+    assert np.allclose(fp.standardize(X).std(axis=-1), 1)

@@ -6,7 +6,7 @@ import pytest
 import normlib
 from normbook.studies import invariances
 from normbook.studies.invariances import CHANGES, LAYERS, NO, YES, answers, gaps, proof
-from normlib.verify.planted import plant, planted_in
+from normlib.verify.planted import plant, plant_in
 
 TABLE = {  # as printed by Ba et al. (2016) and Zhang and Sennrich (2019), and four rows of ours
     "batch": "101110",
@@ -28,7 +28,7 @@ def expected(name: str) -> tuple[str, ...]:
 
 def twin(norm, shipped: str, changed: str):
     backward = getattr(normlib, f"{norm.__name__}_backward")
-    return planted_in(norm, backward, plant("twin", "standardize", shipped, changed))[0]
+    return plant_in(norm, backward, plant("twin", "standardize", shipped, changed))[0]
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -66,8 +66,8 @@ def test_counterexamples_agree_with_the_shipped_layer_in_floating_point(name):
 
 def test_the_singular_vectors_of_a_matrix_of_whole_numbers_are_exact():
     w = invariances.example("spectral").w
-    u, v = invariances.leading(w + invariances.SHIFT)
+    u, v = invariances.leading_vectors(w + invariances.SHIFT)
     assert u @ (w + invariances.SHIFT) @ v == 3
-    floats = invariances.leading((w + invariances.SHIFT).astype(float))
+    floats = invariances.leading_vectors((w + invariances.SHIFT).astype(float))
     assert abs(abs(float((u * floats[0]).sum())) - 1) < 1e-12
     assert abs(abs(float((v * floats[1]).sum())) - 1) < 1e-12

@@ -20,14 +20,14 @@ def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch)
 
 def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeypatch):
     monkeypatch.setattr(nets, "GRID", (0.1,))
-    found = nets.detaching(SEED, depths=(2,))
+    found = nets.run_detaching(SEED, depths=(2,))
     assert found["deviation over mean"] > 0.1
     monkeypatch.setitem(nets.NORMS, "deviation detached", nets.NORMS["mean detached"])
-    assert nets.detaching(SEED, depths=(2,))["deviation over mean"] == 0
+    assert nets.run_detaching(SEED, depths=(2,))["deviation over mean"] == 0
 
 
 def test_the_scale_of_the_weights_changes_the_way_back_without_a_norm_alone():
-    one, two = (nets.scaled(6, s, np.random.default_rng(SEED)) for s in (1.0, 2.0))
+    one, two = (nets.scale_hidden(6, s, np.random.default_rng(SEED)) for s in (1.0, 2.0))
     moved = {
         name: nets.way_back(pair, two, DIGITS) - nets.way_back(pair, one, DIGITS)
         for name, pair in (nets.PAIRS | {"plain": nets.PLAIN}).items()
@@ -81,7 +81,7 @@ def test_a_matched_step_lowers_the_loss_to_first_order_as_the_true_gradient_does
     start = networks.dense((64, 64, 64, 10), np.random.default_rng(SEED))
     rows, task = np.arange(32), (DIGITS.x_train, DIGITS.labels_train)
     true, cut = (networks.gradient(*task, nets.NORMS[n]) for n in ("full", "both detached"))
-    g, u, matched = (f(start, rows)[1] for f in (true, cut, nets.matched(DIGITS)))
+    g, u, matched = (f(start, rows)[1] for f in (true, cut, nets.match_lengths(DIGITS)))
     for name in ("w0", "w1", "w_out"):
         assert abs((g[name] * matched[name]).sum() / (g[name] ** 2).sum() - 1) < 1e-10
     assert abs((g["w0"] * u["w0"]).sum() / (g["w0"] ** 2).sum() - 1) > 0.01

@@ -26,7 +26,7 @@ def test_only_what_the_mask_names_moves(name):
     params, order = start()
     mask = {
         "gamma and beta": parts.whole(params, parts.affine(params)),
-        "scattered": parts.scattered(params, 48, np.random.default_rng(2)),
+        "scattered": parts.scatter(params, 48, np.random.default_rng(2)),
         "last layer": parts.whole(params, ["w_out", "bias"]),
     }[name]
     _, after = parts.train(params, mask, *ON, order, rate=RATE)
@@ -70,8 +70,8 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
 
 
 def test_all_parts_start_from_the_same_net_of_a_seed():
-    nets = [parts.chosen(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
-    other = parts.chosen("beta", 2, 1)[0]
+    nets = [parts.choose(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
+    other = parts.choose("beta", 2, 1)[0]
     same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])
     assert same and (nets[0]["w0"] != other["w0"]).any()
 

@@ -45,11 +45,15 @@ def test_the_answers_are_those_of_the_pinned_versions():
 
 def test_each_answer_stands_in_one_table_of_the_page():
     rows = STORED["answers"]
-    differing = [(layer, row[0]) for layer in LAYERS for row in frameworks.tabled(rows, layer)]
-    alike = [(layer, row[0]) for row in frameworks.agreed(rows) for layer in row[2].split(", ")]
+    differing = [
+        (layer, row[0]) for layer in LAYERS for row in frameworks.rows_that_differ(rows, layer)
+    ]
+    alike = [
+        (layer, row[0]) for row in frameworks.rows_that_agree(rows) for layer in row[2].split(", ")
+    ]
     asked = [(layer, q.words) for q in QUESTIONS.values() for layer in q.layers]
     assert sorted(differing + alike) == sorted(asked)
-    shown = dict(row[:2] for row in frameworks.tabled(rows, "batch"))
+    shown = dict(row[:2] for row in frameworks.rows_that_differ(rows, "batch"))
     assert shown["running variance"] == "unbiased" and shown["output for a single value"] == "error"
 
 

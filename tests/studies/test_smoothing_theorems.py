@@ -40,7 +40,7 @@ def test_the_form_keeps_the_ratio_and_stays_semidefinite():
 def test_the_matrix_keeps_the_lengths_and_stays_semidefinite():
     rng = np.random.default_rng(4)
     g, v, third = rng.standard_normal((3, 8, 20))
-    made = theorems.keeping_the_lengths(g, v, third)
+    made = theorems.keep_lengths(g, v, third)
     lengths = (np.einsum("ijt,jt->it", made, u) / np.sqrt(theorems.dot(u, u)) for u in (g, v))
     assert np.allclose(*(theorems.dot(u, u) for u in lengths))
     assert np.linalg.eigvalsh(made.transpose(2, 0, 1)).min() > -1e-9

@@ -31,7 +31,7 @@ def test_without_batch_norm_on_either_side_there_is_no_effect(monkeypatch):
 def test_the_scale_of_the_outputs_is_matched(norm):
     params, *_ = landscape.digits_problem(SPLIT, norm, 0, 1)
     x = torch.tensor(SPLIT.x_train[:128])
-    layers = networks.hidden(smoothness.matched(params, norm, x, networks.relu), x, norm)
+    layers = networks.hidden(smoothness.match_scale(params, norm, x, networks.relu), x, norm)
     sizes = [layer.y.std(dim=0, correction=0).mean().item() for layer in layers]
     assert np.allclose(sizes, 1)
 
@@ -47,9 +47,9 @@ def test_a_race_against_itself_has_no_leader(monkeypatch):
     each = [2.0, 1.0, 5.0, 3.0, 4.0, float("nan"), float("inf")]
     ends = dict(zip(smoothness.GRID, each, strict=True))
     monkeypatch.setattr(landscape, "outcome", lambda split, norm, rate, seed: (ends[rate], 0))
-    assert set(smoothness.raced(0).values()) == {0.0}
+    assert set(smoothness.race(0).values()) == {0.0}
     half = object()
     monkeypatch.setattr(landscape, "NORMS", {"batch norm": half})
     lower = {half: 0.5, networks.no_norm: 1.0}
     monkeypatch.setattr(landscape, "outcome", lambda s, norm, rate, seed: (rate * lower[norm], 0))
-    assert smoothness.raced(0)["best, centred"] == pytest.approx(np.log(2))
+    assert smoothness.race(0)["best, centred"] == pytest.approx(np.log(2))

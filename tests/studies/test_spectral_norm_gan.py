@@ -26,7 +26,7 @@ def test_the_weights_have_the_variance_of_he():
 
 def test_the_layers_of_a_bounded_critic_multiply_to_its_bound():
     bound = 5.0
-    sizes = [torch.linalg.norm(w, 2).item() for w, _ in gan.bounded(*critic(), bound)]
+    sizes = [torch.linalg.norm(w, 2).item() for w, _ in gan.bound_layers(*critic(), bound)]
     assert np.allclose(sizes, bound ** (1 / 3), rtol=1e-9)
 
 

@@ -75,7 +75,7 @@ def by_autograd(h, weights, gradient, arm):
 @pytest.mark.parametrize("arm", stacks.KEPT)
 def test_samples_and_gradients_pass_as_they_do_in_pytorch(arm):
     rng = np.random.default_rng(4)
-    h, weights = stacks.brought(X, rng, width=32), stacks.draw(rng, depth=5, width=32)
+    h, weights = stacks.bring_to_width(X, rng, width=32), stacks.draw(rng, depth=5, width=32)
     gradient = rng.standard_normal(h.shape)
     ours = stacks.through(h, weights, gradient, **stacks.KEPT[arm])
     theirs = by_autograd(h, weights, gradient, arm)
@@ -92,10 +92,12 @@ def test_the_measures_of_what_is_kept_are_right_where_the_answer_is_known():
     apart = np.vstack([np.eye(3), -np.eye(3)])  # three directions, all the energy in them
     line = np.outer([-2.0, -1, 1, 2], [3.0, 4])  # one direction
     uneven = np.diag([3.0, 1]), -np.diag([3.0, 1])
-    assert np.isclose([stacks.cosine(one), stacks.differing(one)], [1, 0]).all()
-    assert np.isclose(stacks.cosine(apart), -3 / 15) and np.isclose(stacks.differing(apart), 1)
+    assert np.isclose([stacks.cosine(one), stacks.share_differing(one)], [1, 0]).all()
+    assert np.isclose(stacks.cosine(apart), -3 / 15) and np.isclose(
+        stacks.share_differing(apart), 1
+    )
     assert np.isclose([stacks.effective_rank(h) for h in (apart, line)], [3, 1]).all()
     assert np.isclose(stacks.effective_rank(np.vstack(uneven)), 10**2 / (9**2 + 1))
-    assert np.isclose(stacks.differing(np.add(apart, [1, 0, 0])), 1 / 2)
+    assert np.isclose(stacks.share_differing(np.add(apart, [1, 0, 0])), 1 / 2)
     assert np.isclose(stacks.resemblance(3 * X + 1, X), 1)
     assert stacks.resemblance(np.roll(X, 1, axis=0), X) < 0.3

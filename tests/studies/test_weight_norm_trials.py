@@ -15,8 +15,8 @@ def ordinary(monkeypatch):
 
 
 def test_of_the_growth_of_ordinary_weights_nothing_is_prevented(ordinary):
-    assert trials.prevented(trials.growth_at_equal_loss(1, steps=30)) == 0
-    assert trials.prevented(trials.growth_above_the_limit(1, 1.5)) == 0
+    assert trials.share_prevented(trials.growth_at_equal_loss(1, steps=30)) == 0
+    assert trials.share_prevented(trials.growth_above_the_limit(1, 1.5)) == 0
 
 
 def test_above_the_limit_weight_norm_prevents_the_growth():

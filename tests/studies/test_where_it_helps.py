@@ -58,7 +58,7 @@ def test_only_what_centres_over_the_batch_does_not_see_whether_inputs_are_centre
 
 
 def test_an_edited_map_is_refused(monkeypatch, tmp_path):
-    stored = where.stored()
+    stored = where.load_map()
     stored["found"]["cells"][0][1]["log loss"][0] -= 1
     (tmp_path / "MAP.json").write_text(json.dumps(stored), "utf-8")
     monkeypatch.setattr(where, "FOLDER", tmp_path)
