@@ -13,7 +13,7 @@ def one_pass(x: Array) -> Array:
     return (x * x).mean(axis=0) - x.mean(axis=0) ** 2
 
 
-def one_pass_shifted(x: Array) -> Array:
+def shifted(x: Array) -> Array:
     return one_pass(x - x[0])
 
 
@@ -31,13 +31,13 @@ def two_pass(x: Array) -> Array:
     return (c * c).mean(axis=0)
 
 
-def two_pass_centred(x: Array) -> Array:
+def centred_twice(x: Array) -> Array:
     c = x - x.mean(axis=0)
     return two_pass(c)
 
 
 FORMULAS = {
-    f.__name__: f for f in (one_pass, one_pass_shifted, welford, two_pass, two_pass_centred)
+    f.__name__: f for f in (one_pass, shifted, welford, two_pass, centred_twice)
 }
 
 
