@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, averaged, centred, over_channels, transposed_sum
 from normlib.verify.derivations import (
@@ -72,6 +73,7 @@ BATCH_NORM = Case(
     forward=layers.batch_norm,
     backward=layers.batch_norm_backward,
     reference=torch_batch_norm,
+    lines=notation.BATCH,
     derivation=derive_batch_norm,
     shapes=lambda: (training((3, 2)), training((2, 1, 2))),
     flat=lambda: centred(over_channels),
@@ -88,6 +90,7 @@ INFERENCE = Case(
     forward=layers.batch_norm_inference,
     backward=layers.batch_norm_inference_backward,
     reference=torch_inference,
+    lines=notation.INFERENCE,
     derivation=derive_inference,
     shapes=lambda: (inference((3, 2)), inference((2, 1, 2))),
     flat=lambda: Flat(over_channels, {}),  # no direction is flat: the map is affine

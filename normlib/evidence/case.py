@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from normlib.verify.derivations import Derivation, Shapes
+from normlib.verify.lines import Lines
 from normlib.verify.numeric import Flat
 from normlib.verify.planted import Plant, Planted, planted_errors
 from normlib.verify.signature import keep_named, keyword_only, positional
@@ -53,6 +54,7 @@ class Case:
     reference: Callable  # torch's own layer: tensors for the arguments, the same keywords
     derivation: Callable[..., Derivation]
     shapes: Callable[..., tuple[Shapes, ...]]  # small shapes for the exact witness
+    lines: Lines  # the layer in the notation of its page
     flat: Callable[..., Flat]
     plants: tuple[Plant, ...]
     errors: int  # how many planted errors change something: counted, so that none drops out unseen
@@ -86,6 +88,7 @@ class Case:
             "reference_twice": self.reference_twice,
             "varied": ("eps",) if "eps" in keyword_only(self.forward) else (),
             "plants": self.plants,
+            "lines": self.lines,
         }
 
     @property

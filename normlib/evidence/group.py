@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.batch import derive_batch_norm, with_channels
 from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, centred, over_positions, spread_mean
@@ -54,6 +55,7 @@ GROUP_NORM = Case(
     forward=layers.group_norm,
     backward=layers.group_norm_backward,
     reference=torch_group_norm,
+    lines=notation.GROUP,
     derivation=derive_group_norm,
     shapes=group_shapes,
     flat=over_groups,
@@ -71,6 +73,7 @@ INSTANCE_NORM = Case(
     forward=layers.instance_norm,
     backward=layers.instance_norm_backward,
     reference=torch_instance_norm,
+    lines=notation.INSTANCE,
     derivation=derive_instance_norm,
     shapes=lambda: (arguments((2, 2, 3)), arguments((1, 1, 2, 2))),
     flat=lambda: centred(over_positions),

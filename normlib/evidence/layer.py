@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, affine, centred, over_features
 from normlib.verify.derivations import (
@@ -50,6 +51,7 @@ LAYER_NORM = Case(
     forward=layers.layer_norm,
     backward=layers.layer_norm_backward,
     reference=torch_layer_norm,
+    lines=notation.LAYER,
     derivation=derive_layer_norm,
     shapes=lambda: (arguments((2, 3)), arguments((1, 2, 2), 2)),
     flat=lambda: centred(over_features),

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.case import Case
 from normlib.evidence.core import PLANTS, gain_forgotten, over_features, transposed_sum
 from normlib.evidence.layer import with_features
@@ -81,6 +82,7 @@ RMS_NORM = Case(
     forward=layers.rms_norm,
     backward=layers.rms_norm_backward,
     reference=torch_rms_norm,
+    lines=notation.RMS,
     derivation=derive_rms_norm,
     shapes=lambda: (arguments((2, 3)), arguments((1, 2, 2), 2)),
     flat=along_x,
@@ -104,6 +106,7 @@ PARTIAL_RMS_NORM = Case(
     forward=layers.partial_rms_norm,
     backward=layers.partial_rms_norm_backward,
     reference=torch_partial,
+    lines=notation.PARTIAL_RMS,
     derivation=derive_partial,
     shapes=lambda: (arguments((2, 4)), arguments((1, 2, 3))),
     flat=along_x,

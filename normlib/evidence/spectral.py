@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.parametrizations import _SpectralNorm
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.case import Case
 from normlib.verify.derivations import Derivation, Stage, derive, i, k, m, total
 from normlib.verify.numeric import Flat
@@ -56,6 +57,7 @@ SPECTRAL_NORM = Case(
     forward=layers.spectral_norm,
     backward=layers.spectral_norm_backward,
     reference=torch_spectral_norm,
+    lines=notation.SPECTRAL,
     derivation=derive_spectral_norm,
     shapes=lambda: (((2, 3), (2,), (3,)), ((3, 1, 2), (3,), (2,))),
     flat=lambda: Flat(lambda a, *_: a.mean() + 0 * a, {"w": lambda w: w}),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from normlib import layers
+from normlib.evidence import notation
 from normlib.evidence.batch import with_channels
 from normlib.evidence.case import Case
 from normlib.evidence.core import averaged, over_channels, over_rows
@@ -68,6 +69,7 @@ WEIGHT_NORM = Case(
     forward=layers.weight_norm,
     backward=layers.weight_norm_backward,
     reference=torch_weight_norm,
+    lines=notation.WEIGHT,
     reference_twice=False,  # PyTorch 2.13's double backward of weight norm is wrong
     derivation=derive_weight_norm,
     shapes=lambda: (rows((2, 3)), rows((1, 2, 2))),
@@ -104,6 +106,7 @@ MEAN_ONLY_BATCH_NORM = Case(
     forward=layers.mean_only_batch_norm,
     backward=layers.mean_only_batch_norm_backward,
     reference=torch_mean_only,
+    lines=notation.MEAN_ONLY,
     derivation=derive_mean_only,
     shapes=lambda: (channels((3, 2)), channels((2, 1, 2))),
     flat=lambda: Flat(over_channels, {"1": lambda x, *_: np.ones_like(x)}),
