@@ -7,6 +7,7 @@ except ImportError:
         "expected matplotlib for normbook.show, found none; install it with: pip install matplotlib"
     ) from None
 
+from normbook.show.blackboard import Blackboard
 from normbook.show.pictures import (
     edges,
     factors,

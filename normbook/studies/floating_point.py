@@ -36,9 +36,7 @@ def centred_twice(x: Array) -> Array:
     return two_pass(c)
 
 
-FORMULAS = {
-    f.__name__: f for f in (one_pass, shifted, welford, two_pass, centred_twice)
-}
+FORMULAS = {f.__name__: f for f in (one_pass, shifted, welford, two_pass, centred_twice)}
 
 
 def condition(x: np.ndarray) -> float:

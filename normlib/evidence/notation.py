@@ -40,10 +40,9 @@ def lay_out(
     def layout(args: tuple[np.ndarray, ...], settings: dict) -> Layout:
         x, axes = args[0], shared(*args)
         view = [1 if n in axes else size for n, size in enumerate(x.shape)]
-        values = {"x": x} | {
-            name: a.reshape(view) for name, a in zip(names[1:], args[1:], strict=True)
-        }
-        values = {names[0]: x} | values | (more(args, settings) if more else {})
+        others_in_view = (a.reshape(view) for a in args[1:])
+        values = dict(zip(names, [x, *others_in_view], strict=True))
+        values |= more(args, settings) if more else {}
         values |= {name: value for name, value in settings.items() if name == "eps"}
         one = np.zeros(x.shape)
         one.flat[0] = 1
@@ -117,15 +116,15 @@ INSTANCE = Lines(
 )
 LAYER = Lines(STANDARDIZED, over_last(AFFINE))
 RMS_LINES = {
-    "ms": "mean(x ** 2)",
-    "r": "1 / sqrt(ms + eps)",
+    "q": "mean(x ** 2)",
+    "r": "1 / sqrt(q + eps)",
     "xhat": "x * r",
     "y": "gamma * xhat",
     "d": "gamma * dy",
     "dx": "r * (d - xhat * mean(d * xhat))",
     "dgamma": "total(dy * xhat)",
 }
-PART = {"ms": "sum(first * x ** 2) / k", "dx": "r * (d - first * xhat * sum(d * xhat) / k)"}
+PART = {"q": "sum(first * x ** 2) / k", "dx": "r * (d - first * xhat * sum(d * xhat) / k)"}
 RMS = Lines(RMS_LINES, over_last(AFFINE[:2]))
 PARTIAL_RMS = Lines(RMS_LINES | PART, over_last(AFFINE[:2], share_of))
 INFERENCE = Lines(

@@ -14,10 +14,12 @@ except ImportError as missing:
     ) from None
 
 from normlib.verify.derivations import Derivation
+from normlib.verify.diagnose import Diagnosis, Finding
+from normlib.verify.lines import Lines
 from normlib.verify.numeric import Flat, central_differences, complex_step, properties
 from normlib.verify.planted import Plant, PlantingError, falsify, plant, planted_errors
 from normlib.verify.problem import Problem
-from normlib.verify.run import backward, check, layer
+from normlib.verify.run import backward, check, diagnose, layer
 from normlib.verify.symbolic import exact, general_size
 from normlib.verify.torch_layer import from_torch
 from normlib.verify.verdict import Check, Verdict, VerificationError
@@ -25,7 +27,10 @@ from normlib.verify.verdict import Check, Verdict, VerificationError
 __all__ = [
     "Check",
     "Derivation",
+    "Diagnosis",
+    "Finding",
     "Flat",
+    "Lines",
     "Plant",
     "PlantingError",
     "Problem",
@@ -35,6 +40,7 @@ __all__ = [
     "central_differences",
     "check",
     "complex_step",
+    "diagnose",
     "exact",
     "falsify",
     "from_torch",

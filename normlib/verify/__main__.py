@@ -97,23 +97,30 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(put_layer_first(words))
 
 
-def run_check(given: argparse.Namespace) -> verify.Verdict:
-    """Return the verdict, green or red."""
+def run_check(given: argparse.Namespace) -> tuple[verify.Verdict, str]:
+    """Return the verdict, and what is wrong if it is red."""
     module = given.forward.partition(":")[0]
-    return verify.check(
+    pair = (
         load_function(given.forward),
         load_function(given.backward, module) if given.backward else None,
-        shapes=tuple(given.shapes),
+    )
+    options = {
+        "shapes": tuple(given.shapes),
+        "settings": dict(given.set),
+        "positive": tuple(given.positive),
+        "seed": given.seed,
+    }
+    verdict = verify.check(
+        *pair,
+        **options,
         small=tuple(given.small) or None,
-        settings=dict(given.set),
         reference=load_function(given.reference, module) if given.reference else None,
         varied=tuple(given.varied),
-        positive=tuple(given.positive),
         zero=tuple(given.zero),
         dtype=np.dtype(given.dtype),
-        seed=given.seed,
         raises=False,
     )
+    return verdict, str(verify.diagnose(*pair, **options)) if verdict.red else ""
 
 
 def format_report(verdict: verify.Verdict) -> str:
@@ -133,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     sys.path.insert(0, os.getcwd())
     try:
-        verdict = run_check(given)
+        verdict, wrong = run_check(given)
     except ValueError as error:
         print(f"normlib.verify: {error}", file=sys.stderr)
         return 2
@@ -141,6 +148,9 @@ def main(arguments: list[str] | None = None) -> int:
         traceback.print_exc()
         return 2
     print(format_report(verdict))
+    print(
+        f"\ndiagnosis:\n{textwrap.indent(wrong, '  ')}" if wrong else "", end="\n" if wrong else ""
+    )
     return 1 if verdict.red else 0
 
 

@@ -53,6 +53,7 @@ class Draw(NamedTuple):
     found: list[np.ndarray]
     right: list[np.ndarray]
     tolerance: float
+    arrays: dict[str, np.ndarray]  # what a formula of the backward can be made of
 
     def same(self, place: int, found: Any, expected: Any) -> bool:
         """Whether two gradients of one argument are the same, up to the terms that cancel."""
@@ -84,13 +85,34 @@ def find_gradients(problem: Problem) -> tuple[list[np.ndarray], float]:
     return found, COARSE
 
 
+def collect(problem: Problem, cache: Any) -> dict[str, np.ndarray]:
+    """What a formula of the backward can be made of: dy, y, the arguments and the cache."""
+    found = {"dy": problem.dy, "y": problem.y}
+    found |= dict(zip(problem.names, problem.args, strict=True))
+
+    def look(name: str, thing: Any) -> None:
+        if isinstance(thing, np.ndarray | np.generic) and np.asarray(thing).dtype.kind == "f":
+            if not any(np.array_equal(thing, a) for a in found.values()):
+                found[name] = np.asarray(thing)
+        elif isinstance(thing, dict | tuple | list):
+            numbers = [f"{name}[{n}]" for n in range(len(thing))]
+            names = thing if isinstance(thing, dict) else getattr(thing, "_fields", numbers)
+            values = thing.values() if isinstance(thing, dict) else thing
+            for key, value in zip(names, values, strict=True):
+                look(str(key), value)
+
+    look("cache", cache[1])  # beside it the problem keeps the shapes of several outputs
+    return found
+
+
 def draw(problem: Problem) -> Draw:
     y, cache = problem.forward(*problem.args)
     given = problem.gradients_for(problem.dy, cache)
     right, tolerance = find_gradients(problem)
     single = any(np.asarray(a).dtype == np.float32 for a in (y, *given))
     found = [np.asarray(g, float) for g in given]
-    return Draw(problem, cache, found, right, SINGLE if single else tolerance)
+    tolerance = SINGLE if single else tolerance
+    return Draw(problem, cache, found, right, tolerance, collect(problem, cache))
 
 
 # Factors and their names.
@@ -146,27 +168,6 @@ def fit_all(draws: list[Draw], place: int, predict: Callable[[Draw], Any]) -> fl
 # What needs no derivation.
 
 
-def collect(drawn: Draw) -> dict[str, np.ndarray]:
-    """What a formula of the backward can be made of: dy, y, the arguments and the cache."""
-    problem = drawn.problem
-    found = {"dy": problem.dy, "y": problem.y}
-    found |= dict(zip(problem.names, problem.args, strict=True))
-
-    def look(name: str, thing: Any) -> None:
-        if isinstance(thing, np.ndarray | np.generic) and np.asarray(thing).dtype.kind == "f":
-            if not any(np.array_equal(thing, a) for a in found.values()):
-                found[name] = np.asarray(thing)
-        elif isinstance(thing, dict | tuple | list):
-            numbers = [f"{name}[{n}]" for n in range(len(thing))]
-            names = thing if isinstance(thing, dict) else getattr(thing, "_fields", numbers)
-            values = thing.values() if isinstance(thing, dict) else thing
-            for key, value in zip(names, values, strict=True):
-                look(str(key), value)
-
-    look("cache", drawn.cache[1])  # beside it the problem keeps the shapes of several outputs
-    return found
-
-
 def place_beside(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     """`a` in a shape that broadcasts to `shape`: one value a channel goes to axis 1."""
     if a.size == np.prod(shape):
@@ -181,14 +182,14 @@ def place_beside(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
 
 
 def multiply(drawn: Draw, names: tuple[str, ...], shape: tuple[int, ...]) -> np.ndarray | None:
-    arrays = [place_beside(collect(drawn)[name], shape) for name in names]
+    arrays = [place_beside(drawn.arrays[name], shape) for name in names]
     if any(a is None for a in arrays):
         return None
     return np.prod(np.broadcast_arrays(np.ones(shape), *arrays), axis=0)
 
 
 def list_products(drawn: Draw) -> list[tuple[str, ...]]:
-    names = [name for name in collect(drawn) if name != "dy"]
+    names = [name for name in drawn.arrays if name != "dy"]
     return [p for count in range(3) for p in combinations_with_replacement(names, count)]
 
 
@@ -259,10 +260,10 @@ def explain_dy(draws: list[Draw], place: int) -> Named | None:
 def explain_array(draws: list[Draw], place: int) -> Named | None:
     """The right gradient, times or over something at hand."""
     shape = draws[0].right[place].shape
-    for name, power in product(collect(draws[0]), (1.0, -1.0, 2.0, -2.0)):
+    for name, power in product(draws[0].arrays, (1.0, -1.0, 2.0, -2.0)):
 
         def predict(d: Draw, name=name, power=power) -> np.ndarray | None:
-            a = place_beside(collect(d)[name], shape)
+            a = place_beside(d.arrays[name], shape)
             with np.errstate(all="ignore"):
                 return None if a is None or a.size == 1 else d.right[place] * a**power
 
@@ -351,24 +352,33 @@ def explain_whole(draws: list[Draw], place: int) -> Named | None:
 
 
 def explain_term(draws: list[Draw], place: int) -> Named | None:
-    """What it is off by is one term: a product, times a sum of products with dy."""
+    """What it is off by is one term: a product, times a sum of products with dy; or that sum
+    over some axes less that over others."""
     off = [d._replace(found=[f - r for f, r in zip(d.found, d.right, strict=True)]) for d in draws]
-    shape, full = off[0].found[place].shape, off[0].problem.dy.shape
-    products = list_products(off[0])
-    for axes, inside in product(list_axes(len(full)) if shape == full else [], products):
-        for outside in products if axes else [()]:
+    full = off[0].problem.dy.shape
+    if off[0].found[place].shape != full:
+        return None
+    products, axes = list_products(off[0]), list_axes(len(full))
+    once = [(np.sum, (right,)) for right in axes]
+    twice = product((np.sum, np.mean), combinations(axes[1:], 2))
+    for (reduce, over), inside in product((*once, *twice), products):
+        for outside in products if over[0] else [()]:
 
-            def predict(d: Draw, axes=axes, inside=inside, outside=outside) -> np.ndarray | None:
+            def predict(d: Draw, reduce=reduce, over=over, inside=inside, outside=outside):
                 parts = multiply(d, inside, full), multiply(d, outside, full)
                 if any(part is None for part in parts):
                     return None
                 summand = d.problem.dy * parts[0]
-                return parts[1] * (summand.sum(axis=axes, keepdims=True) if axes else summand)
+                sums = [reduce(summand, axis=s, keepdims=True) if s else summand for s in over]
+                return np.broadcast_to(parts[1] * (sums[0] - sum(sums[1:])), full)
 
             c = fit_all(off, place, predict)
+            if c is not None and len(over) == 2:
+                text = write_sum(("dy", *inside), over[0])
+                return f"in the term {' * '.join([*outside, text])} the axes are wrong", "axis"
             if c is not None:
-                term = " * ".join([*outside, write_sum(("dy", *inside), axes)])
-                return say_term(c, term, float(np.prod([full[axis] for axis in axes])))
+                term = " * ".join([*outside, write_sum(("dy", *inside), over[0])])
+                return say_term(c, term, float(np.prod([full[axis] for axis in over[0]])))
     return None
 
 
@@ -447,15 +457,12 @@ def explain_terms(known: Known, place: int) -> Named | None:
     """The terms of the right formula, each times a number of its own."""
     line = f"d{known.draws[0].problem.names[place]}"
     formula = known.lines.formulas[line]
-    inside = notation.factors(notation.parse(formula))
-    sums = [notation.summands(notation.parse(part)) if power > 0 else [] for power, part in inside]
-    at, parts = max(enumerate(sums), key=lambda pair: len(pair[1]))
+    parts = notation.split_terms(formula)
     if len(parts) < 2:
         return None
     terms = []
-    for part in parts:
-        alone = [*inside[:at], (1, notation.add_up([part])), *inside[at + 1 :]]
-        slip = Slip(line, notation.multiply(alone), "", "")
+    for _, alone in parts:
+        slip = Slip(line, alone, "", "")
         values = (known.gradient(n, (slip,), place) for n in range(len(known.draws)))
         terms.append(np.concatenate([np.ravel(value) for value in values]))
     found = np.concatenate([np.ravel(drawn.found[place]) for drawn in known.draws])
@@ -466,7 +473,7 @@ def explain_terms(known: Known, place: int) -> Named | None:
         return None
     says = [
         f"the term {part} is {name_factor(n, known.draws[0], place)}"
-        for n, (_, part) in zip(numbers, parts, strict=True)
+        for n, (part, _) in zip(numbers, parts, strict=True)
         if abs(n - 1) > CLOSE
     ]
     return f"{'; '.join(says)}, in {line} = {formula}", "factor of a term"

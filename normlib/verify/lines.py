@@ -7,8 +7,10 @@ types the same notation; what is said of a slip there is made here.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import combinations
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -113,7 +115,7 @@ CONFUSED = {
     "dy": ("gamma * dy",),
     "r": ("r**2", "r**3", "1 / r", "sqrt(r)"),
     "var": ("sqrt(var)", "var * m / (m - 1)", "var * (m - 1) / m"),
-    "ms": ("sqrt(ms)",),
+    "q": ("sqrt(q)",),
     "uv": ("wbar",),
     "n": ("v", "w"),
 }
@@ -123,6 +125,16 @@ ROOTS = {
     "ε is left out": "1 / sqrt({0})",
     "the variance is divided by m - 1": "1 / sqrt({0} * m / (m - 1) + eps)",
 }
+
+
+def split_terms(formula: str) -> list[tuple[str, str]]:
+    """The terms of a sum, or of the sum among the factors of a product: each as it stands there,
+    and the formula with this term alone."""
+    inside = factors(parse(formula))
+    sums = [summands(parse(part)) if power > 0 else [] for power, part in inside]
+    at, parts = max(enumerate(sums), key=lambda pair: len(pair[1]))
+    alone = [[*inside[:at], (1, add_up([part])), *inside[at + 1 :]] for part in parts]
+    return [(part, multiply(one)) for (_, part), one in zip(parts, alone, strict=True)]
 
 
 def replace_each(parts: list[tuple[int, str]], join: Callable) -> Iterator[tuple[str, str, str]]:
@@ -163,7 +175,8 @@ def changes(formula: str) -> Iterator[tuple[str, str, str]]:
         if name == "sum":
             yield f"mean({inner})", f"mean({inner}) stands in place of sum({inner})", "mean or sum"
         if name == "total":
-            yield f"total({inner}) / n", f"total({inner}) is averaged, not added up", "mean or sum"
+            yield f"sum({inner})", f"total({inner}) runs over the wrong axis", "axis"
+            yield f"({inner})", f"total({inner}) is not added up", "not summed"
         yield from ((f"{name}({new})", *rest) for new, *rest in changes(inner))
     elif isinstance(node, ast.BinOp):  # a power
         base, power = ast.unparse(node.left), ast.unparse(node.right)
@@ -173,16 +186,59 @@ def changes(formula: str) -> Iterator[tuple[str, str, str]]:
             yield other, f"{other} stands in place of {formula}", "name"
 
 
-def list_slips(lines: Lines) -> list[Slip]:
-    """Every small slip in every line that is a layer still: all its names are known."""
-    found = []
+def replace_some(formula: str, name: str, other: str) -> Iterator[str]:
+    """The formula with two or more places of a name, but not all, taken by another."""
+    at = [match.start() for match in re.finditer(rf"\b{name}\b", formula)]
+    for count in range(2, len(at)):
+        for places in combinations(at, count):
+            new = formula
+            for place in reversed(places):
+                new = new[:place] + other + new[place + len(name) :]
+            yield new
+
+
+def list_roots(lines: Lines) -> Iterator[Slip]:
+    """What can be wrong with 1 / sqrt(var + eps): in its own line, or where it is used."""
+    root = lines.formulas.get("r", "")
+    if not root.endswith("+ eps)"):
+        return
+    inside = root.removeprefix("1 / sqrt(").removesuffix(" + eps)")
+    for says, form in ROOTS.items():
+        kind = "variance" if "divided" in says else "epsilon"
+        new = form.format(inside)
+        yield Slip("r", new, f"{says} in r", kind)
+        for line, formula in lines.formulas.items():
+            if line[0] == "d" and re.search(r"\br\b", formula):
+                used = re.sub(r"\br\b", f"({new})", formula)
+                yield Slip(line, used, f"{says} in the r of {line} = {formula}", kind)
+
+
+def list_gains(lines: Lines) -> Iterator[Slip]:
+    """What can be wrong with d = gamma * dy where it is used, and with a mean that is not there."""
     for line, formula in lines.formulas.items():
-        if formula.endswith("+ eps)"):
-            inside = formula.removeprefix("1 / sqrt(").removesuffix(" + eps)")
-            for says, form in ROOTS.items():
-                kind = "variance" if "divided" in says else "epsilon"
-                found.append(Slip(line, form.format(inside), f"{says} in {line}", kind))
+        where = f"in {line} = {formula}"
+        if "d" not in lines.formulas or not re.search(r"\bd\b", formula):
+            continue
+        outside = re.sub(r"\bd\b", "dy", formula)
+        says = f"gamma stands in front, and belongs inside of the means {where}"
+        yield Slip(line, f"gamma * ({outside})", says, "factor")
+        for new in replace_some(formula, "d", "dy"):
+            yield Slip(line, new, f"dy stands in place of d, twice {where}", "name")
+        if "(d - " in formula and "mean(d)" not in formula:
+            new = formula.replace("(d - ", "(d - mean(d) - ", 1)
+            yield Slip(line, new, f"the term mean(d) does not belong there {where}", "term")
+
+
+def list_slips(lines: Lines) -> list[Slip]:
+    """Every small slip in every line. A gradient stays linear in the upstream gradient."""
+    found, linear = [*list_roots(lines)], {lines.upstream}
+    for line, formula in lines.formulas.items():
         for new, says, kind in changes(formula):
+            part = says.partition(" in ")[0]
+            if kind == "factor" and linear & set(re.findall(r"\w+", part)):
+                continue
             says = says.removesuffix(f" in {formula}")
             found.append(Slip(line, new, f"{says} in {line} = {formula}", kind))
-    return found
+        if linear & set(re.findall(r"\w+", formula)):
+            linear.add(line)
+    return [*found, *list_gains(lines)]

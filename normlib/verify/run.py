@@ -7,7 +7,9 @@ from functools import partial
 import numpy as np
 
 from normlib.verify import autograd, layouts, numeric, symbolic
-from normlib.verify.problem import Problem
+from normlib.verify.diagnose import Diagnosis, diagnose_pair
+from normlib.verify.lines import Lines
+from normlib.verify.problem import Problem, reason
 from normlib.verify.signature import argument_names, unwrap
 from normlib.verify.small import smaller
 from normlib.verify.torch_layer import from_torch
@@ -80,6 +82,62 @@ def draw(forward: Callable, shapes, rng: np.random.Generator, dtype, positive) -
     return tuple(np.asarray(a, dtype) for a in args)
 
 
+def prepare(forward, backward, args, shapes, settings, rng, dtype, positive) -> tuple:
+    """The pair with its settings bound, and its arguments, drawn if they are not given."""
+    if (args is None) is (shapes is None):
+        raise ValueError(
+            f"args or shapes must be given, but got {'none' if args is None else 'both'}; try "
+            f"shapes=((8, 3), (3,)), a shape for each argument"
+        )
+    forward, bound = unwrap(forward)
+    if backward is None:
+        forward, backward = from_torch(forward)
+    bound = bound | (settings or {})
+    forward = partial(forward, **bound) if bound else forward
+    drawn = draw(forward, shapes, rng, dtype, positive) if args is None else args
+    return (forward, backward), drawn
+
+
+def explain_failure(forward, backward, args, rng, lines: Lines | None) -> str:
+    """What `diagnose` says, for the message of an error, which it must not replace by another."""
+    try:
+        found = diagnose_pair(forward, backward, args, rng, lines)
+    except Exception as error:
+        return f"what is wrong could not be found out ({reason(error)})"
+    return f"diagnosis:\n{found}"
+
+
+def diagnose(
+    forward: Callable,
+    backward: Callable | None = None,
+    args: tuple[np.ndarray, ...] | None = None,
+    *,
+    shapes: tuple[tuple[int, ...], ...] | None = None,
+    settings: dict | None = None,
+    seed: int = 0,
+    rng: np.random.Generator | None = None,
+    positive: tuple[str, ...] = (),
+    lines: Lines | None = None,
+    **evidence,
+) -> Diagnosis:
+    """Say what is wrong with a backward pass, and with a forward pass whose `lines` are known.
+
+    A mistake is named if the gradient that it would give is the one that was found, at three
+    sets of arguments and to rounding. For any layer: a factor, a sign, a transposition, a sum
+    that is missing, the gradient of another argument, the cache of other samples, one term. With
+    `lines`, the layer in the notation of its page, every small slip in one line or in two: a term,
+    a factor, mean and sum, an axis, ε, the unbiased variance. What fits none is "unknown".
+
+    The arguments are those of `check`; `lines` and the rest of the evidence come from
+    ``**evidence.batch_norm()``, and what is not needed here is accepted.
+    Errors: ValueError for arguments of another kind, or that do not match the signature.
+    Source: chapters "Check your own layer" and "Gradient checking".
+    """
+    rng = np.random.default_rng(seed) if rng is None else rng
+    pair, drawn = prepare(forward, backward, args, shapes, settings, rng, float, positive)
+    return diagnose_pair(*pair, drawn, rng, lines)
+
+
 def check(
     forward: Callable,
     backward: Callable | None = None,
@@ -99,6 +157,7 @@ def check(
     varied: tuple[str, ...] = (),
     reference_twice: bool = True,
     plants: tuple = (),
+    lines: Lines | None = None,
     witnesses: tuple[str, ...] = tuple(ALL),
     raises: bool = True,
 ) -> Verdict:
@@ -126,6 +185,8 @@ def check(
     in the flat directions. No other number of the layer is touched.
     reference_twice: False where the double backward of torch's own layer is wrong.
     plants: the errors that `falsify` plants; not used here, so that both take the same options.
+    lines: the layer in the notation of its page, with which the message of an error says what
+    is wrong: see `diagnose`.
     witnesses: those that are asked. raises: False to get a red verdict, too.
 
     A witness for which something is missing is named in the verdict as not run: a reference,
@@ -134,22 +195,12 @@ def check(
     ValueError for arguments of another kind, or that do not match the signature.
     Source: chapters "Check your own layer" and "Gradient checking".
     """
-    if (args is None) is (shapes is None):
-        raise ValueError(
-            f"args or shapes must be given, but got {'none' if args is None else 'both'}; try "
-            f"shapes=((8, 3), (3,)), a shape for each argument"
-        )
-    forward, bound = unwrap(forward)
-    if backward is None:
-        forward, backward = from_torch(forward)
-    bound = bound | (settings or {})
-    forward = partial(forward, **bound) if bound else forward
     rng = np.random.default_rng(seed) if rng is None else rng
-    drawn = draw(forward, shapes, rng, dtype, positive) if args is None else args
+    pair, drawn = prepare(forward, backward, args, shapes, settings, rng, dtype, positive)
     if small and not callable(small) and all(isinstance(n, int) for n in small[0]):
         small = (small,)
     problem = Problem(
-        forward, backward, drawn, rng, reference, zero=tuple(zero), varied=tuple(varied),
+        *pair, drawn, rng, reference, zero=tuple(zero), varied=tuple(varied),
         reference_twice=reference_twice, small=small, derivation=derivation, flat=flat,
     )  # fmt: skip
     try:
@@ -162,7 +213,9 @@ def check(
             )
         raise
     if verdict.red and raises:
-        raise VerificationError(verdict)
+        error = VerificationError(verdict)
+        error.add_note(explain_failure(*pair, drawn, rng, lines))
+        raise error
     return verdict
 
 
