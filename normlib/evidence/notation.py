@@ -150,7 +150,7 @@ WEIGHT = Lines(
         "r": "1 / sqrt(sum(v ** 2))",
         "n": "v * r",
         "w": "g * n",
-        "dg": "sum(dw * n)",
+        "dg": "total(dw * n)",
         "dv": "g * r * (dw - n * dg)",
     },
     lay_out(

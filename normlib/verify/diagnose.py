@@ -22,6 +22,8 @@ CLOSE = 1e-6  # of a factor to the number that it is taken for
 Named = tuple[str, str]  # what is said, and of what kind it is
 UNKNOWN = "it is wrong, and no single mistake that is known here gives it", "unknown"
 
+OF_THE_RIGHT = "it is the gradient of the right layer, not of this forward", "forward"
+
 
 class Finding(NamedTuple):
     """One mistake: the results that it spoils, and what it is. `kind` is "unknown" for none."""
@@ -134,7 +136,7 @@ def name_factor(c: float, drawn: Draw, place: int) -> str:
     for name, size in list_lengths(drawn, place).items():
         n, _, what = name.partition(", ")
         forms = {size: n, 1 / size: f"1/{n}", size**0.5: f"√{n}", size**-0.5: f"1/√{n}"}
-        if size > 1:
+        if size > 2:
             forms |= {size / (size - 1): f"{n}/({n} - 1)", (size - 1) / size: f"({n} - 1)/{n}"}
         for value, text in forms.items():
             if value != 1 and abs(abs(c) / value - 1) < CLOSE:
@@ -492,7 +494,9 @@ def list_pairs(slips: list[Slip]) -> Iterator[tuple[Slip, ...]]:
 
 def explain_by_lines(known: Known, wrong: list[int]) -> dict[int, Named]:
     """Name each wrong gradient by as few slips as explain it, first those that explain most."""
-    slips = notation.list_slips(known.lines)
+    names = known.draws[0].problem.names
+    used = notation.list_used(known.lines, [f"d{names[place]}" for place in wrong])
+    slips = [slip for slip in notation.list_slips(known.lines) if slip.line in used]
     tried = [((slip,), known.fit((slip,), wrong)) for slip in slips]
     tried.sort(key=lambda pair: (-len(pair[1]), sum(c != 1 for c in pair[1].values())))
     found: dict[int, Named] = {}
@@ -539,16 +543,16 @@ def diagnose_pair(forward, backward, args: tuple, rng, lines: Lines | None = Non
             if place not in said and (named := way(draws, place)):
                 said[place] = named
 
-    explain(SIMPLE)
+    known = None
     if lines is not None:
         layouts = [lines.layout(d.problem.args, settings(d.problem.forward, names)) for d in draws]
         known = Known(lines, layouts, draws)
         if named := explain_forward(known):
             findings.append(Finding((lines.output,), *named))
-            of_the_right = "it is the gradient of the right layer, not of this forward", "forward"
-            said |= {place: of_the_right for place, c in known.fit((), left()).items() if c == 1}
-        elif left():
-            said |= explain_by_lines(known, left())
+            said |= {place: OF_THE_RIGHT for place, c in known.fit((), left()).items() if c == 1}
+    explain(SIMPLE)
+    if known and left() and not findings:
+        said |= explain_by_lines(known, left())
     explain(OTHERS)
     together: dict[Named, list[str]] = {}
     for place in wrong:

@@ -158,6 +158,8 @@ def changes(formula: str) -> Iterator[tuple[str, str, str]]:
         yield from replace_each(added, add_up)
     elif len(multiplied) > 1:
         for place, (power, part) in enumerate(multiplied):
+            if part == "1":
+                continue
             rest = multiplied[:place] + multiplied[place + 1 :]
             what = f"the factor {part}" if power > 0 else f"the divisor {part}"
             yield multiply(rest), f"{what} is missing in {formula}", "factor"
@@ -184,6 +186,17 @@ def changes(formula: str) -> Iterator[tuple[str, str, str]]:
     elif isinstance(node, ast.Name):
         for other in CONFUSED.get(formula, ()):
             yield other, f"{other} stands in place of {formula}", "name"
+
+
+def list_used(lines: Lines, names: list[str]) -> set[str]:
+    """These lines, and all that they are made of."""
+    used, queue = set(), list(names)
+    while queue:
+        line = queue.pop()
+        if line in lines.formulas and line not in used:
+            used.add(line)
+            queue += re.findall(r"\w+", lines.formulas[line])
+    return used
 
 
 def replace_some(formula: str, name: str, other: str) -> Iterator[str]:
