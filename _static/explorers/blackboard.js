@@ -244,7 +244,7 @@
     const expected = right.map((names) => names[target]);
     const m = batches[0].values.m;
     if (!found.every((values) => values.every(Number.isFinite))) {
-      return { kind: "not finite", says: "it is not finite: something is divided by zero, or a root is negative" };
+      return { kind: "not finite", says: "it is not finite" };
     }
     const scaleOf = (n) => Math.max(largest(expected[n]), largest(right[n].r ?? [1]));
     if (found.every((values, n) => isNear(values, expected[n], scaleOf(n)))) return { kind: "right", says: "right" };
@@ -252,6 +252,11 @@
     const c = fitAll(found, expected);
     if (c !== null && Math.abs(c + 1) < CLOSE) return { kind: "sign", says: "it has the wrong sign" };
     if (c !== null) return { kind: "factor", says: `it is ${nameFactor(c, m)}` };
+
+    for (const name of board.arguments) {
+      const other = right.map((names) => names[`d${name}`]);
+      if (`d${name}` !== target && fitAll(found, other) === 1) return { kind: "swapped", says: `it is the gradient of ${name}` };
+    }
 
     const trySlips = (slips) => {
       const changed = Object.fromEntries(slips.map(([line, formula]) => [line, formula]));
@@ -308,6 +313,12 @@
     return { kind: "unknown", says: "it is not the gradient, and no single mistake that is known here gives it" };
   }
 
+  /** The batch that is shown, and the value of every line on it. */
+  function showBatch(board) {
+    const batch = withUpstream(board, makeBatch(board.shown, board.shown.upstream, board.shown.values));
+    return [batch, compute(board, batch)];
+  }
+
   // On the page.
 
   const WRITTEN = { xhat: "x̂", gamma: "γ", beta: "β", mu: "μ", eps: "ε", var: "σ²", dgamma: "dγ", dbeta: "dβ", dmu: "dμ", dvar: "dσ²" };
@@ -315,8 +326,7 @@
 
   function show(place) {
     const board = JSON.parse(place.dataset.board);
-    const batch = withUpstream(board, makeBatch(board.shown, board.shown.upstream, board.shown.values));
-    const right = compute(board, batch);
+    const [batch, right] = showBatch(board);
     const id = `board-${board.arguments[0]}-${board.targets.length}`;
     const target = element("select", { id: `${id}-target` });
     for (const name of board.targets) target.add(new Option(written(name), name));
@@ -386,6 +396,6 @@
     ask();
   }
 
-  explorers.blackboard = { parse, diagnose, evaluate, compute };
+  explorers.blackboard = { diagnose, showBatch };
   document.querySelectorAll(".blackboard").forEach(show);
 })();

@@ -59,11 +59,10 @@ class Draw(NamedTuple):
 
     def same(self, place: int, found: Any, expected: Any) -> bool:
         """Whether two gradients of one argument are the same, up to the terms that cancel."""
-        if np.shape(found) != np.shape(expected):
+        if np.shape(found) != np.shape(expected) or not np.all(np.isfinite(found)):
             return False
         sizes = (np.max(np.abs(a), initial=0) for a in (found, expected))
-        with np.errstate(invalid="ignore"):
-            far = np.max(np.abs(found - expected), initial=0)
+        far = np.max(np.abs(found - expected), initial=0)
         return bool(far <= self.tolerance * max(self.problem.scales[place], *sizes))
 
     def ask(self, place: int, dy: np.ndarray, cache: Any) -> np.ndarray:
@@ -225,7 +224,9 @@ def explain_factor(draws: list[Draw], place: int) -> Named | None:
     c = fit_all(draws, place, lambda d: d.right[place])
     if c is None:
         return None
-    return f"it is {name_factor(c, draws[0], place)}", "sign" if abs(c + 1) < CLOSE else "factor"
+    if abs(c + 1) < CLOSE:
+        return "it has the wrong sign", "sign"
+    return f"it is {name_factor(c, draws[0], place)}", "factor"
 
 
 def explain_places(draws: list[Draw], place: int) -> Named | None:

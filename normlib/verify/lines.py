@@ -254,4 +254,7 @@ def list_slips(lines: Lines) -> list[Slip]:
             found.append(Slip(line, new, f"{says} in {line} = {formula}", kind))
         if linear & set(re.findall(r"\w+", formula)):
             linear.add(line)
-    return [*found, *list_gains(lines)]
+    named = set(re.findall(r"[a-z_]\w*", " ".join([*lines.formulas, *lines.formulas.values()])))
+    known = named | {"m", "mean", "sum", "total", "others", "sqrt"}
+    found += list_gains(lines)
+    return [slip for slip in found if known.issuperset(re.findall(r"[a-z_]\w*", slip.formula))]

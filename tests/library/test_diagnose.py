@@ -30,7 +30,7 @@ SAID = {
     "ddof = 1, forward and backward": "y: the variance is divided by m - 1",
     "eps outside the root, forward and backward": "y: ε stands outside the root",
     "gamma forgotten in dx": "the factor gamma is missing",
-    "dx with the wrong sign": "of the wrong sign",
+    "dx with the wrong sign": "it has the wrong sign",
     "dx times 2.001": "2.001 times what it should be",
     "one wrong entry of dx": "one entry alone is wrong",
     "stale cache": "the cache is that of other samples",
@@ -175,9 +175,7 @@ def test_the_message_of_a_failed_check_says_what_is_wrong():
     shapes = ((7, 3), (3,), (3,))
     with pytest.raises(verify.VerificationError) as raised:
         verify.check(batch_norm, backward, shapes=shapes, **evidence.batch_norm())
-    assert raised.value.__notes__ == [
-        "diagnosis:\ndx: it is of the wrong sign\nright: dgamma, dbeta"
-    ]
+    assert raised.value.__notes__ == ["diagnosis:\ndx: it has the wrong sign\nright: dgamma, dbeta"]
 
 
 def test_a_diagnosis_that_fails_does_not_hide_the_verdict(monkeypatch):
