@@ -23,16 +23,18 @@ def all_but(axes: Axes, x: np.ndarray) -> Axes:
     return tuple(n for n in range(x.ndim) if n not in axes)
 
 
-def lay_out(
+def write(
+    formulas: dict[str, str],
     names: tuple[str, ...],
     mean: Callable[..., np.ndarray],
     shared: Callable[..., Axes],
     others: Callable[..., np.ndarray] | None = None,
     more: Callable[..., dict[str, Any]] | None = None,
-) -> Callable[..., Layout]:
-    """How the arguments of these names stand beside x.
+    **rest: str,
+) -> Lines:
+    """The lines of a layer whose arguments have these names.
 
-    `mean(a, args, settings)` is that over a statistic, `shared(args)` the axes of x that a
+    `mean(a, args, settings)` is that over a statistic, `shared(*args)` the axes of x that a
     parameter does not have, `more(args, settings)` what else has a name. `others` is a mean over
     the wrong axes: where none is given, over those that a parameter has.
     """
@@ -55,7 +57,7 @@ def lay_out(
             m=float(round(1 / mean(one, args, settings).max())),
         )
 
-    return layout
+    return Lines(formulas, layout, names, **rest)
 
 
 def not_channels(x: np.ndarray, *_) -> Axes:
@@ -87,10 +89,15 @@ def outer(args: tuple, settings: dict) -> dict[str, Any]:
     return {"uv": np.outer(settings["u"], settings["v"]).reshape(args[0].shape)}
 
 
-def over_last(names: tuple[str, ...], more: Callable | None = None) -> Callable[..., Layout]:
+def over_last(formulas: dict, names: tuple[str, ...], more: Callable | None = None) -> Lines:
     """Statistics over the axes that gamma has."""
     mean = lambda a, args, _: over_features(a, *args)  # noqa: E731
-    return lay_out(names, mean, leading, lambda a, args, _: spread_mean(a, leading(*args)), more)
+    across = lambda a, args, _: spread_mean(a, leading(*args))  # noqa: E731
+    return write(formulas, names, mean, leading, across, more)
+
+
+def of_channels(formulas: dict, names: tuple[str, ...]) -> Lines:
+    return write(formulas, names, lambda a, *_: over_channels(a), not_channels)
 
 
 AFFINE = ("x", "gamma", "beta")
@@ -105,16 +112,10 @@ STANDARDIZED = {
     "dgamma": "total(dy * xhat)",
     "dbeta": "total(dy)",
 }
-BATCH = Lines(
-    STANDARDIZED,
-    lay_out(AFFINE, lambda a, *_: over_channels(a), not_channels),
-)
-GROUP = Lines(STANDARDIZED, lay_out(AFFINE, over_groups, not_channels, across_groups))
-INSTANCE = Lines(
-    STANDARDIZED,
-    lay_out(AFFINE, lambda a, *_: over_positions(a), not_channels, across_groups),
-)
-LAYER = Lines(STANDARDIZED, over_last(AFFINE))
+BATCH = of_channels(STANDARDIZED, AFFINE)
+GROUP = write(STANDARDIZED, AFFINE, over_groups, not_channels, across_groups)
+INSTANCE = write(STANDARDIZED, AFFINE, lambda a, *_: over_positions(a), not_channels, across_groups)
+LAYER = over_last(STANDARDIZED, AFFINE)
 RMS_LINES = {
     "q": "mean(x ** 2)",
     "r": "1 / sqrt(q + eps)",
@@ -125,27 +126,27 @@ RMS_LINES = {
     "dgamma": "total(dy * xhat)",
 }
 PART = {"q": "sum(first * x ** 2) / k", "dx": "r * (d - first * xhat * sum(d * xhat) / k)"}
-RMS = Lines(RMS_LINES, over_last(AFFINE[:2]))
-PARTIAL_RMS = Lines(RMS_LINES | PART, over_last(AFFINE[:2], share_of))
-INFERENCE = Lines(
+RMS = over_last(RMS_LINES, AFFINE[:2])
+PARTIAL_RMS = over_last(RMS_LINES | PART, AFFINE[:2], share_of)
+INFERENCE = of_channels(
     {
         "r": "1 / sqrt(var + eps)",
         "xhat": "(x - mu) * r",
         "y": "gamma * xhat + beta",
         "d": "gamma * dy",
         "dx": "r * d",
-        "dmean": "-total(dx)",
+        "dmu": "-total(dx)",
         "dvar": "-total(dx * xhat * r) / 2",
         "dgamma": "total(dy * xhat)",
         "dbeta": "total(dy)",
     },
-    lay_out(("x", "mu", "var", "gamma", "beta"), lambda a, *_: over_channels(a), not_channels),
+    ("x", "mu", "var", "gamma", "beta"),
 )
-MEAN_ONLY = Lines(
+MEAN_ONLY = of_channels(
     {"mu": "mean(x)", "y": "x - mu + beta", "dx": "dy - mean(dy)", "dbeta": "total(dy)"},
-    lay_out(("x", "beta"), lambda a, *_: over_channels(a), not_channels),
+    ("x", "beta"),
 )
-WEIGHT = Lines(
+WEIGHT = write(
     {
         "r": "1 / sqrt(sum(v ** 2))",
         "n": "v * r",
@@ -153,21 +154,22 @@ WEIGHT = Lines(
         "dg": "total(dw * n)",
         "dv": "g * r * (dw - n * dg)",
     },
-    lay_out(
-        ("v", "g"),
-        lambda a, *_: over_rows(a),
-        lambda v, *_: tuple(range(1, v.ndim)),
-    ),
+    ("v", "g"),
+    lambda a, *_: over_rows(a),
+    lambda v, *_: tuple(range(1, v.ndim)),
     upstream="dw",
     output="w",
 )
-SPECTRAL = Lines(
+SPECTRAL = write(
     {
         "sigma": "sum(w * uv)",
         "wbar": "w / sigma",
         "dw": "(dwbar - uv * sum(dwbar * wbar)) / sigma",
     },
-    lay_out(("w",), lambda a, *_: a.mean() + 0 * a, lambda w: tuple(range(w.ndim)), more=outer),
+    ("w",),
+    lambda a, *_: a.mean() + 0 * a,
+    lambda w: tuple(range(w.ndim)),
+    more=outer,
     upstream="dwbar",
     output="wbar",
 )

@@ -417,8 +417,12 @@ class Known(NamedTuple):
 
     def gradient(self, which: int, slips: tuple[Slip, ...], place: int) -> np.ndarray | None:
         problem = self.draws[which].problem
-        g, a = self.predict(which, slips).get(f"d{problem.names[place]}"), problem.args[place]
+        g, a = self.predict(which, slips).get(self.line(place)), problem.args[place]
         return g.reshape(a.shape) if np.size(g) == a.size and np.all(np.isfinite(g)) else None
+
+    def line(self, place: int) -> str:
+        """The line of a gradient: the arguments may have other names here."""
+        return f"d{self.lines.arguments[place]}"
 
     def gives(self, slips: tuple[Slip, ...]) -> bool:
         """Whether the forward with these slips is the one that was found."""
@@ -458,7 +462,7 @@ def explain_forward(known: Known) -> Named | None:
 
 def explain_terms(known: Known, place: int) -> Named | None:
     """The terms of the right formula, each times a number of its own."""
-    line = f"d{known.draws[0].problem.names[place]}"
+    line = known.line(place)
     formula = known.lines.formulas[line]
     parts = notation.split_terms(formula)
     if len(parts) < 2:
@@ -495,8 +499,7 @@ def list_pairs(slips: list[Slip]) -> Iterator[tuple[Slip, ...]]:
 
 def explain_by_lines(known: Known, wrong: list[int]) -> dict[int, Named]:
     """Name each wrong gradient by as few slips as explain it, first those that explain most."""
-    names = known.draws[0].problem.names
-    used = notation.list_used(known.lines, [f"d{names[place]}" for place in wrong])
+    used = notation.list_used(known.lines, [known.line(place) for place in wrong])
     slips = [slip for slip in notation.list_slips(known.lines) if slip.line in used]
     tried = [((slip,), known.fit((slip,), wrong)) for slip in slips]
     tried.sort(key=lambda pair: (-len(pair[1]), sum(c != 1 for c in pair[1].values())))

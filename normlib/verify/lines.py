@@ -34,6 +34,7 @@ class Lines(NamedTuple):
 
     formulas: Mapping[str, str]
     layout: Callable[..., Layout]
+    arguments: tuple[str, ...]  # their names in the formulas; that of dx is the gradient of x
     upstream: str = "dy"
     output: str = "y"
 
@@ -235,6 +236,10 @@ def list_gains(lines: Lines) -> Iterator[Slip]:
         outside = re.sub(r"\bd\b", "dy", formula)
         says = f"gamma stands in front, and belongs inside of the means {where}"
         yield Slip(line, f"gamma * ({outside})", says, "factor")
+        for part, _ in split_terms(formula):
+            if re.search(r"\bd\b", part):
+                new = formula.replace(part, f"gamma * {part}", 1)
+                yield Slip(line, new, f"gamma stands twice in the term {part} {where}", "factor")
         for new in replace_some(formula, "d", "dy"):
             yield Slip(line, new, f"dy stands in place of d, twice {where}", "name")
         if "(d - " in formula and "mean(d)" not in formula:
