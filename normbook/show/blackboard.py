@@ -93,7 +93,7 @@ BOARDS = {
         {"groups": 2},
     ),
     "weight_norm": Board(
-        notation.WEIGHT, {"v": [[3, 4]], "g": [10]}, [[5, 0]], ("dv", "dg"), ((3, 4), (3,))
+        notation.WEIGHT, {"v": [[3, 4]], "g": [10]}, [[1, 0]], ("dv", "dg"), ((3, 4), (3,))
     ),
     "spectral_norm": Board(
         notation.SPECTRAL,
