@@ -16,7 +16,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve zip audit lab refresh bench cifar peers processors mutants clean lock
+.PHONY: help book test check serve zip audit lab refresh bench peers processors mutants clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -58,9 +58,6 @@ refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER
 
 bench: $(READY)  ## measure the kernels against PyTorch's
 	@$(PY) tools/kernel_bench.py
-
-cifar: $(READY)  ## train a VGG on CIFAR-10 with and without batch norm: FOLDER=/of/its/bin/files
-	@$(PY) tools/cifar.py "$(FOLDER)" $(OPTIONS)
 
 peers: $(PEERS)/ready  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
 	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/peers.py

@@ -26,7 +26,7 @@ FOLDER = "_build/records"
 PACKAGES = ("numpy", "sympy", "torch", "matplotlib", "scikit-learn", "jupyter-book", "nbval")
 VERIFIED, SKIPPED, CHANGED, FAILED, UNSEEN = "verified", "skipped", "changed", "failed", "unseen"
 
-READ = ["chapters", "normlib", "normbook", "tests", "tools", "site"]
+READ = ["chapters", "labs", "normlib", "normbook", "tests", "tools", "site"]
 READ += ["_static", "_templates", ".github"]
 HIDDEN = re.compile(r"(^|/)(\.(?!github/)|__pycache__)")
 RECORDED = re.compile(r"chapters/.+\.ipynb|tests/(?:\w+/)?test_\w+\.py")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = Any
+NAME = re.compile(r"[a-z_]\w*")
 
 
 class Layout(NamedTuple):
@@ -259,7 +260,13 @@ def list_slips(lines: Lines) -> list[Slip]:
             found.append(Slip(line, new, f"{says} in {line} = {formula}", kind))
         if linear & set(re.findall(r"\w+", formula)):
             linear.add(line)
-    named = set(re.findall(r"[a-z_]\w*", " ".join([*lines.formulas, *lines.formulas.values()])))
-    known = named | {"m", "mean", "sum", "total", "others", "sqrt"}
-    found += list_gains(lines)
-    return [slip for slip in found if known.issuperset(re.findall(r"[a-z_]\w*", slip.formula))]
+    order = [*lines.formulas]
+    every = {(slip.line, slip.formula): slip for slip in reversed([*found, *list_gains(lines)])}
+    text = " ".join([*order, *lines.formulas.values()])
+    known = {*NAME.findall(text), "m", "mean", "sum", "total", "others", "sqrt"}
+    return [
+        slip
+        for slip in reversed(every.values())
+        if not {*NAME.findall(slip.formula)} & {*order[order.index(slip.line) :]}
+        and known.issuperset(NAME.findall(slip.formula))
+    ]

@@ -22,7 +22,7 @@ from project import ROOT, environment, make, run
 
 pytestmark = pytest.mark.programs
 
-TARGETS = "help book test check serve zip audit lab refresh bench cifar peers processors mutants"
+TARGETS = "help book test check serve zip audit lab refresh bench peers processors mutants"
 FRAME = "Makefile _config.yml _static _templates LICENSE pyproject.toml tools site "
 FRAME += "requirements.txt requirements.lock normbook/pyproject.toml"
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
@@ -81,7 +81,6 @@ def test_help_is_the_default_and_lists_every_target():
         (["test", "PART=2/4"], "--no-loadscope-reorder --part 2/4"),
         (["peers"], "tools/peers.py"),
         (["mutants", "PART=group"], "tools/mutants.py group"),
-        (["cifar", "FOLDER=/a b", "OPTIONS=--steps 9"], 'tools/cifar.py "/a b" --steps 9'),
     ],
 )
 def test_make_hands_on_what_it_is_told(words, command):

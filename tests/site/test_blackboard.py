@@ -19,10 +19,9 @@ PAGE = """<!doctype html><html lang="en" data-theme="light"><title>A blackboard<
 <meta name="viewport" content="width=device-width"><style>{css}</style>
 <main class="bd-article"><article><h1>A blackboard</h1>{board}</article></main>
 <script>{frame}</script><script>{script}</script></html>"""
-SAY = """([target, texts]) => {
-  const board = JSON.parse(document.querySelector('[data-board]').dataset.board);
-  return texts.map(text => explorers.blackboard.diagnose(board, target, text));
-}"""
+BOARD = "JSON.parse(document.querySelector('[data-board]').dataset.board)"
+SAY = f"([target, texts]) => texts.map(t => explorers.blackboard.diagnose({BOARD}, target, t))"
+SHOW = f"target => [...explorers.blackboard.showBatch({BOARD})[1][target]]"
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +89,6 @@ def say_in_python(layer, target, text):
     return "right", "right"
 
 
-SHOW = """target => {
-  const board = JSON.parse(document.querySelector('[data-board]').dataset.board);
-  return [...explorers.blackboard.showBatch(board)[1][target]];
-}"""
-
-
 def shown_by_python(layer):
     """The gradients of the layer itself on the batch that is shown."""
     board, case = BOARDS[layer], getattr(evidence, layer)
@@ -147,14 +140,11 @@ def test_of_every_slip_the_page_says_what_the_library_says(context, layer):
 
 
 UNREADABLE = {
-    "": "nothing is written yet",
-    "2 x": "expected an operator such as * or +, got x",
-    "r (d)": "r is no function here",
-    "r * (d": "expected ), but it ends there",
-    "r * foo": "foo is not known here",
-    "dx": "dx is not known here",
+    "": "nothing is written yet", "2 x": "expected an operator such as * or +, got x",
+    "r (d)": "r is no function here", "r * (d": "expected ), but it ends there",
+    "r * foo": "foo is not known here", "dx": "dx is not known here",
     "r +* d": "expected a number or a name, got *",
-}
+}  # fmt: skip
 
 
 def test_it_is_written_with_keys_alone_and_says_what_cannot_be_read(context):
