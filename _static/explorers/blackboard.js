@@ -392,7 +392,6 @@
       element("p", {}, element("strong", {}, "Blackboard. "), "mean and sum run over the values that share a statistic, total over those that share a parameter."),
       line, element("div", { class: "keys" }, ...keys), result, rows, reveal,
     );
-    place.classList.add("explorer");
     ask();
   }
 
