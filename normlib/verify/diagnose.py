@@ -136,7 +136,8 @@ def name_factor(c: float, drawn: Draw, place: int) -> str:
         n, _, what = name.partition(", ")
         forms = {size: n, 1 / size: f"1/{n}", size**0.5: f"√{n}", size**-0.5: f"1/√{n}"}
         if size > 2:
-            forms |= {size / (size - 1): f"{n}/({n} - 1)", (size - 1) / size: f"({n} - 1)/{n}"}
+            forms[size / (size - 1)] = f"{n}/({n} - 1), as in an unbiased variance,"
+            forms[(size - 1) / size] = f"({n} - 1)/{n}"
         for value, text in forms.items():
             if value != 1 and abs(abs(c) / value - 1) < CLOSE:
                 of = f"; {n} is {what}" if what else ""
@@ -251,11 +252,12 @@ def explain_dy(draws: list[Draw], place: int) -> Named | None:
     """What every backward has to be: the same when called again, and linear in dy."""
     for drawn in draws:
         found, dy = drawn.found[place], drawn.problem.dy
-        again, twice = (drawn.ask(place, c * dy, drawn.cache) for c in (1.0, 2.0))
+        again, twice, back = (drawn.ask(place, c * dy, drawn.cache) for c in (1.0, 2.0, -1.0))
         if not drawn.same(place, again, found):
             return "a second call with the same dy and cache gives something else", "second call"
         if not drawn.same(place, twice, 2 * found):
-            depends = "it is not linear in dy" if np.any(twice - found) else "dy has no part in it"
+            alike = drawn.same(place, back, found)
+            depends = "dy has no part in it" if alike else "it is not linear in dy"
             return f"{depends}: twice the dy does not give twice the gradient", "not linear"
     return None
 
@@ -502,7 +504,9 @@ def explain_by_lines(known: Known, wrong: list[int]) -> dict[int, Named]:
     used = notation.list_used(known.lines, [known.line(place) for place in wrong])
     slips = [slip for slip in notation.list_slips(known.lines) if slip.line in used]
     tried = [((slip,), known.fit((slip,), wrong)) for slip in slips]
-    tried.sort(key=lambda pair: (-len(pair[1]), sum(c != 1 for c in pair[1].values())))
+    own = {known.line(place) for place in wrong}
+    tried.sort(key=lambda pair: sum(c != 1 for c in pair[1].values()))
+    tried.sort(key=lambda pair: (-len(pair[1]), pair[0][0].line not in own))
     found: dict[int, Named] = {}
     for slip, factors in tried:
         found = {place: known.say(slip, place, c) for place, c in factors.items()} | found

@@ -256,6 +256,8 @@ def list_slips(lines: Lines) -> list[Slip]:
             part = says.partition(" in ")[0]
             if kind == "factor" and linear & set(re.findall(r"\w+", part)):
                 continue
+            if says.endswith("in place of r") and line not in linear and line[0] != "d":
+                continue  # a power of r is confused where a gradient is written
             says = says.removesuffix(f" in {formula}")
             found.append(Slip(line, new, f"{says} in {line} = {formula}", kind))
         if linear & set(re.findall(r"\w+", formula)):
