@@ -280,8 +280,9 @@
     const used = linesOf(board, target);
     const slips = board.slips.filter(([line]) => used.has(line));
     const fits = slips.map((slip) => [slip, trySlips([slip])]).filter(([, factor]) => factor !== null);
-    const best = fits.find(([, factor]) => factor === 1) ?? fits[0];
-    if (best) return say([best[0]], best[1]);
+    const rank = ([[line], factor]) => 2 * (line !== target) + (factor !== 1);
+    fits.sort((one, other) => rank(one) - rank(other)); // a slip in the line itself comes first
+    if (fits.length) return say([fits[0][0]], fits[0][1]);
 
     const parts = board.terms[target];
     const values = parts.map(([, alone]) => batches.map((batch) => compute(board, batch, { [target]: alone })[target]));

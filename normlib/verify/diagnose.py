@@ -256,7 +256,7 @@ def explain_dy(draws: list[Draw], place: int) -> Named | None:
         if not drawn.same(place, again, found):
             return "a second call with the same dy and cache gives something else", "second call"
         if not drawn.same(place, twice, 2 * found):
-            alike = drawn.same(place, back, found)
+            alike = drawn.same(place, back, found) and drawn.same(place, twice, found)
             depends = "dy has no part in it" if alike else "it is not linear in dy"
             return f"{depends}: twice the dy does not give twice the gradient", "not linear"
     return None
