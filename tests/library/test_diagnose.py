@@ -109,13 +109,10 @@ UNKNOWN = {
 
 def test_of_sixty_mistakes_of_a_stranger_four_in_five_are_named_and_no_right_gradient_is_accused():
     def ask(one):
-        args, (forward, _) = (
-            strange.ARGS[one.layer](np.random.default_rng(7)),
-            strange.LAYERS[one.layer],
-        )
+        args, layer = strange.ARGS[one.layer](np.random.default_rng(7)), strange.LAYERS[one.layer]
         case = None if one.layer.startswith("own") else getattr(evidence, one.layer)
-        lines = case and case.lines
-        return diagnose_pair(layer[0], one.function, args, np.random.default_rng(1), lines).findings
+        seeded = np.random.default_rng(1)
+        return diagnose_pair(layer[0], one.function, args, seeded, case and case.lines).findings
 
     assert not any(map(ask, strange.RIGHT)) and len(strange.RIGHT) == 20
     found = {one.name: {finding.kind for finding in ask(one)} for one in strange.WRONG}
