@@ -5,6 +5,7 @@ arguments and to rounding. What fits nothing is said to be wrong, and no more.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import combinations, combinations_with_replacement, product
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from normlib.verify.signature import settings
 DRAWS = 3  # the given arguments, and others of their shapes and signs
 NEAR, SINGLE, COARSE = 1e-8, 1e-4, 1e-5  # in float64, float32, and where differences are the truth
 CLOSE = 1e-6  # of a factor to the number that it is taken for
+MANY = 12  # counts that are tried in the place of a setting such as the number of groups
 Named = tuple[str, str]  # what is said, and of what kind it is
 UNKNOWN = "it is wrong, and no single mistake that is known here gives it", "unknown"
 
@@ -313,6 +315,31 @@ def explain_elsewhere(draws: list[Draw], place: int) -> Named | None:
     return None
 
 
+def derive_with(drawn: Draw, place: int, name: str, value: float) -> np.ndarray | None:
+    """The gradient as it would be with another value of a setting."""
+    problem = drawn.problem
+    try:
+        there = Problem(
+            partial(problem.forward, **{name: value}), problem.backward, problem.args, problem.rng
+        )
+        there.dy = problem.dy
+        return find_gradients(there)[0][place]
+    except Exception:  # the layer may not take it
+        return None
+
+
+def explain_setting(draws: list[Draw], place: int) -> Named | None:
+    """As if a number were forgotten, or a count another one."""
+    for name, value in settings(draws[0].problem.forward, draws[0].problem.names).items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        for other in range(1, MANY + 1) if isinstance(value, int) else (0.0,):
+            guess = lambda d, name=name, other=other: derive_with(d, place, name, other)  # noqa: E731
+            if other != value and fit_all(draws, place, guess) == 1:
+                return f"it is the gradient for {name} = {other:g}, not {value:g}", "setting"
+    return None
+
+
 def explain_cache(draws: list[Draw], place: int) -> Named | None:
     """With the cache of the samples in another order it would be right."""
 
@@ -528,7 +555,10 @@ def vary(args: tuple, rng: np.random.Generator) -> tuple:
 
 
 SIMPLE = explain_shape, explain_factor, explain_places
-OTHERS = explain_dy, explain_array, explain_elsewhere, explain_cache, explain_whole, explain_term
+OTHERS = (
+    explain_dy, explain_array, explain_elsewhere, explain_setting, explain_cache, explain_whole,
+    explain_term,
+)  # fmt: skip
 
 
 def diagnose_pair(forward, backward, args: tuple, rng, lines: Lines | None = None) -> Diagnosis:

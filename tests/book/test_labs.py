@@ -36,8 +36,6 @@ def test_a_lab_with_blanks_is_made_from_the_solved_one_and_stops_at_its_first_qu
 
 WRONG = [  # a lab, what is written in the place of what, and what is said
     ("1", "x.var(axis=0) * m / (m - 1)", "x.var(axis=0)", "the variance is divided by m, where"),
-    ("1", "(1 - momentum) * running_mean + momentum * mean",
-     "momentum * running_mean + (1 - momentum) * mean", "it is wrong"),
     ("1", "xhat = (x - mean) / np.sqrt(var + eps)", "xhat = (x - mean) / (np.sqrt(var) + eps)",
      "y: ε stands outside the root"),
     ("2", "-(dxhat * (x - mu)).sum", "(dxhat * (x - mu)).sum", "dvar: the term sum"),

@@ -8,10 +8,9 @@ import pytest
 from normbook.studies import wrong_gradients as strange
 from normlib import batch_norm, batch_norm_backward, evidence, layer_norm, verify
 from normlib.verify.diagnose import diagnose_pair
-from normlib.verify.lines import changes, evaluate, list_slips
+from normlib.verify.lines import evaluate, list_slips
 from normlib.verify.planted import has_effect, planted_errors
 
-# Mistakes that are no slip in one line or two, and that are said to be unknown.
 UNNAMED = {
     "oblique projection transposed", "k rounded down, forward and backward",
     "last features for first, forward and backward", "dg summed over everything",
@@ -28,7 +27,6 @@ SAID = {
     "eps outside the root, forward and backward": "y: ε stands outside the root",
     "gamma forgotten in dx": "the factor gamma is missing",
     "dx with the wrong sign": "it has the wrong sign",
-    "dx times 2.001": "2.001 times what it should be",
     "one wrong entry of dx": "one entry alone is wrong",
     "stale cache": "the cache is that of other samples",
     "dgamma and dbeta swapped": "it is the gradient of",
@@ -84,7 +82,6 @@ STRANGERS = {
                        "dx: it is the derivative of y along dy: the Jacobian is not transposed"),
     "not added up": (dense, lambda dy, c: (dy @ c[1].T, c[0].T @ dy, dy),
                      "db: its shape is (6, 5), and has to be (5,): it is not added up over axes"),
-    "zero": (dense, lambda dy, c: (0 * c[0], c[0].T @ dy, dy.sum(0)), "dx: it is zero"),
     "strange": (tanh, lambda dy, c: dy * np.sin(3 * c[0]), "no single mistake that is known"),
 }  # fmt: skip
 
@@ -98,11 +95,10 @@ def test_mistakes_in_a_layer_of_which_nothing_is_known_are_named(name):
     assert says in repr(verify.diagnose(forward, backward, args))
 
 
-# Of the mistakes of a stranger who had not seen the diagnosis, those that get no name; a name that
-# a later change takes away, or gives, is a change to look at.
+# Of the mistakes of a stranger who had not seen the diagnosis, those that get no name.
 UNKNOWN = {
     "bn_running", "rms_two_slips", "gn_as_instance_norm", "gn_as_layer_norm", "cell_no_tanh",
-    "softmax_diagonal", "swiglu_no_product_rule", "swiglu_at_y", "l2_squared", "l2_no_eps",
+    "softmax_diagonal", "swiglu_no_product_rule", "swiglu_at_y", "l2_squared",
     "min_max_constant", "attention_two_slips", "min_max_no_low",
 }  # fmt: skip
 
@@ -189,10 +185,3 @@ def test_every_slip_changes_what_a_layer_computes():
             same.append(slip.says)
     (only,) = same  # in batch norm it may stand in front: a channel has one gamma
     assert only.startswith("gamma stands in front")
-
-
-def test_changes_name_the_term_the_factor_and_the_sum():
-    said = {says: new for new, says, _ in changes("r * (d - mean(d))")}
-    assert said["the term mean(d) is missing"] == "r * d"
-    assert said["the factor r is missing in r * (d - mean(d))"] == "(d - mean(d))"
-    assert said["sum(d) stands in place of mean(d)"] == "r * (d - sum(d))"

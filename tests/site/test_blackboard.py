@@ -182,9 +182,3 @@ def test_it_fits_and_is_legible_in_light_and_dark(context, layer):
         for theme in ("light", "dark"):
             page.evaluate(THEME, theme)
             assert [line for look in (*ALL, HARD) for line in page.evaluate(look)] == []
-
-
-def test_without_scripts_it_says_what_to_call(browser):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = open_board(context, "rms_norm")
-        assert "verify.diagnose(rms_norm, my_backward, args" in page.locator("article").inner_text()
