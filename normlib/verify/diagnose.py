@@ -58,6 +58,7 @@ class Draw(NamedTuple):
     right: list[np.ndarray]
     tolerance: float
     arrays: dict[str, np.ndarray]  # what a formula of the backward can be made of
+    made: dict[tuple, np.ndarray | None]  # products of them, each multiplied once
 
     def same(self, place: int, found: Any, expected: Any) -> bool:
         """Whether two gradients of one argument are the same, up to the terms that cancel."""
@@ -115,7 +116,7 @@ def draw(problem: Problem) -> Draw:
     single = any(np.asarray(a).dtype == np.float32 for a in (y, *given))
     found = [np.asarray(g, float) for g in given]
     tolerance = SINGLE if single else tolerance
-    return Draw(problem, cache, found, right, tolerance, collect(problem, cache))
+    return Draw(problem, cache, found, right, tolerance, collect(problem, cache), {})
 
 
 # Factors and their names.
@@ -186,10 +187,12 @@ def place_beside(a: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
 
 
 def multiply(drawn: Draw, names: tuple[str, ...], shape: tuple[int, ...]) -> np.ndarray | None:
-    arrays = [place_beside(drawn.arrays[name], shape) for name in names]
-    if any(a is None for a in arrays):
-        return None
-    return np.prod(np.broadcast_arrays(np.ones(shape), *arrays), axis=0)
+    if (names, shape) not in drawn.made:
+        arrays = [place_beside(drawn.arrays[name], shape) for name in names]
+        whole = not any(a is None for a in arrays)
+        product = np.prod(np.broadcast_arrays(np.ones(shape), *arrays), axis=0) if whole else None
+        drawn.made[names, shape] = product
+    return drawn.made[names, shape]
 
 
 def list_products(drawn: Draw) -> list[tuple[str, ...]]:
