@@ -1,14 +1,17 @@
 """The witnesses that compute exactly: the shipped code, run on SymPy symbols."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import sympy as sp
 from sympy import QQ, ring
 from sympy.core.function import Application
+from sympy.polys.rings import PolyElement
 
 from normlib.verify.derivations import Derivation, Shapes, k, m
 from normlib.verify.pair import as_tuple, is_integer
@@ -25,35 +28,80 @@ def symbols(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return array
 
 
+@lru_cache(maxsize=4096)
+def as_fraction(number: sp.Float) -> sp.Expr:
+    return sp.nsimplify(number, rational=True)
+
+
+@lru_cache(maxsize=4096)  # here as below: the wrong twins of a layer share most of its expressions
 def exactly(expr: sp.Expr) -> sp.Expr:
     """`** -0.5` leaves a floating exponent; every float here stands for a short rational."""
     expr = sp.sympify(expr)
-    return expr.xreplace({f: sp.nsimplify(f, rational=True) for f in expr.atoms(sp.Float)})
+    return expr.xreplace({f: as_fraction(f) for f in expr.atoms(sp.Float)})
+
+
+@lru_cache(maxsize=4096)
+def derivative(expr: sp.Expr, symbol: sp.Symbol) -> sp.Expr:
+    return expr.diff(symbol)
 
 
 def is_root(expr: sp.Expr) -> bool:
     return expr.is_Pow and expr.exp.is_Rational and not expr.exp.is_Integer
 
 
+@lru_cache(maxsize=4096)
+def split_root(base: sp.Expr, exponent: sp.Rational) -> sp.Expr:
+    content, primitive = sp.expand(base).as_content_primitive()
+    return content**exponent * primitive**exponent
+
+
 def with_primitive_roots(expr: sp.Expr) -> sp.Expr:
     """√(27a + 6b) as √3 √(9a + 2b): a positive factor of all terms stands in front of its root."""
-
-    def split(base: sp.Expr, exponent: sp.Expr) -> sp.Expr:
-        content, primitive = sp.expand(base).as_content_primitive()
-        return content**exponent * primitive**exponent
-
-    return expr.replace(is_root, lambda power: split(*power.args))
+    return expr.replace(is_root, lambda power: split_root(*power.args))
 
 
 def cancels(expr: sp.Expr) -> bool:
-    numerator = sp.numer(sp.together(expr))
-    names = sorted(numerator.free_symbols, key=str)
-    if not names or numerator.find(is_root):
-        return sp.expand(numerator) == 0
-    return ring(names, QQ)[0].from_expr(numerator) == 0  # without roots: many times faster
+    """Whether an expression expands to zero.
+
+    Each root and its inverse are variables of a polynomial ring: at the end all terms have the same
+    power of a root in front, and what is even of the rest is a power of its base. Roots in roots
+    are left to SymPy's common denominator, which takes ten times as long.
+    """
+    powers = {p for p in expr.atoms(sp.Pow) if is_root(p) or p.exp.is_negative}
+    bases = sorted({p.base for p in powers}, key=str)
+    nested = any(powers & base.atoms(sp.Pow) for base in bases)
+    if nested or any((2 * p.exp).q != 1 for p in powers):
+        return sp.expand(sp.numer(sp.together(expr))) == 0
+    stand_in = {b: (sp.Dummy(f"root{i}"), sp.Dummy(f"inverse{i}")) for i, b in enumerate(bases)}
+    names = [*sorted(expr.free_symbols, key=str), *chain(*stand_in.values())]
+    if not names:
+        return sp.expand(expr) == 0
+    polynomials = ring(names, QQ)[0]
+    told = {p: stand_in[p.base][bool(p.exp < 0)] ** abs(2 * p.exp) for p in powers}
+    left = polynomials.from_expr(expr.xreplace(told))
+    for base, pair in stand_in.items():
+        left = without_root(left, *map(names.index, pair), polynomials.from_expr(base))
+    return left == 0
 
 
-@lru_cache(maxsize=4096)  # the wrong twins of a layer share most of its expressions
+def without_root(poly: PolyElement, root: int, inverse: int, square: PolyElement) -> PolyElement:
+    """A polynomial times that power of a root which makes all of its powers whole; of them only the
+    first remains, and the others are powers of its square."""
+    exponents = {monom: monom[root] - monom[inverse] for monom in poly.itermonoms()}
+    least = min(exponents.values(), default=0)
+    parts = defaultdict(lambda: poly.ring.zero)
+    for monom, coefficient in poly.iterterms():
+        whole, odd = divmod(exponents[monom] - least, 2)
+        rest = [0 if place == inverse else power for place, power in enumerate(monom)]
+        rest[root] = odd
+        parts[whole] += poly.ring.term_new(tuple(rest), coefficient)
+    total = poly.ring.zero
+    for whole in range(max(parts, default=0), -1, -1):
+        total = total * square + parts[whole]
+    return total
+
+
+@lru_cache(maxsize=4096)
 def is_zero(expr: sp.Expr) -> bool:
     """Whether an algebraic expression is identically zero.
 
@@ -170,10 +218,15 @@ def length(expr: sp.Expr, known: dict) -> int:
     return known[expr]
 
 
+@lru_cache(maxsize=4096)
+def find_no_algebra(expr: sp.Expr) -> set[sp.Expr]:
+    return expr.atoms(Application, sp.Float)
+
+
 def is_short(number: sp.Float) -> bool:
     """Whether it is a fraction with few digits. Of others, in which two ways to compute them differ
     by rounding, algebra cannot tell."""
-    exact = sp.nsimplify(number, rational=True)
+    exact = as_fraction(number)
     return exact.is_Rational and abs(exact.p) * exact.q < 10**16
 
 
@@ -185,7 +238,7 @@ def lacks_algebra(ran: Run, longest: float) -> str:
     most = max(length(e, known) for e in expressions)
     if most > longest:
         return f"the expressions are too long, {most} parts"
-    found = set().union(*(e.atoms(Application, sp.Float) for e in expressions))
+    found = set().union(*map(find_no_algebra, expressions))
     names = sorted({str(part.func) for part in found if isinstance(part, Application)})
     if names:
         return f"not algebraic: {', '.join(names)}"
@@ -222,24 +275,20 @@ def exact(
         for ran in runs:
             loss = exactly((ran.arrays["dy"] * ran.y).sum())
             for name, gradient in ran.gradients.items():
-                theirs = np.vectorize(lambda s, f=loss: f.diff(s), otypes=[object])
+                theirs = np.vectorize(partial(derivative, loss), otypes=[object])
                 yield f"d{name}", first_difference(gradient, theirs(ran.arrays[name]))
 
     names = [f"d{name}" for name in asked_arguments(forward, shapes[0])]
     return gather(names, "exact", describe(shapes), failures())
 
 
-@lru_cache(maxsize=1024)
-def write_at(expr: sp.Expr, size: int, entry: int) -> sp.Expr:
-    """An expression in index notation, with its sums written out for one size and entry."""
-    return expr.subs({m: size, k: entry}).doit()
-
-
-def at_size(expr: sp.Expr, size: int, entry: int, arrays: dict[str, np.ndarray]) -> sp.Expr:
-    """The same, with the symbols of the arrays in place of indexed ones."""
-    written = write_at(expr, size, entry)
+@lru_cache(maxsize=4096)
+def at_size(expr: sp.Expr, size: int, entry: int, arrays: tuple[tuple[str, tuple], ...]) -> sp.Expr:
+    """An expression in index notation, with its sums written out for one size and entry, and the
+    symbols of the arrays in place of indexed ones."""
+    written, flat = expr.subs({m: size, k: entry}).doit(), dict(arrays)
     return written.xreplace(
-        {i: arrays[str(i.base)].ravel()[int(i.indices[0])] for i in written.atoms(sp.Indexed)}
+        {i: flat[str(i.base)][int(i.indices[0])] for i in written.atoms(sp.Indexed)}
     )
 
 
@@ -266,10 +315,11 @@ def general_size(
             ran = ran_at(size)
             shipped = {"y": ran.y} | {f"d{name}": g for name, g in ran.gradients.items()}
             derived = {"y": derivation.y} | derivation.gradients
+            arrays = tuple((name, tuple(a.ravel())) for name, a in ran.arrays.items())
             for name, expr in derived.items():
                 theirs = np.empty(shipped[name].shape, dtype=object)
                 for entry, place in enumerate(np.ndindex(theirs.shape)):
-                    theirs[place] = at_size(expr, size, entry, ran.arrays)
+                    theirs[place] = at_size(expr, size, entry, arrays)
                 yield name, first_difference(shipped[name], theirs)
 
     if lacking := lacks_symbols(lambda: ran_at(sizes[0])):
