@@ -11,7 +11,7 @@ from pathlib import Path
 from sphinx.util import logging
 
 TAG = re.compile(r'<div class="cell [^"]*\btag_explorer-([\w-]+)')
-SCRIPT = re.compile(r"(?:^|/)explorers/([\w-]+)\.js$")
+SCRIPT = re.compile(r"(?:^|/)explorers/(?:data/)?([\w-]+)\.js$")  # data are loaded on use
 FRAME = "frame"  # what all of them share
 LOG = logging.getLogger(__name__)
 

@@ -120,7 +120,7 @@ MEASURE = f"""async () => {{
   const article = document.querySelector('article');
   if (!article) return null;
   const explorers = [...article.querySelectorAll('.explorer')];
-  const show = on => article.querySelectorAll('.explorer, .blackboard').forEach(e => {{
+  const show = on => article.querySelectorAll('.explorer, .blackboard, .training').forEach(e => {{
     e.hidden = !on;
     e.parentElement.style.minHeight = on ? '' : 0;  // the room that is kept for it
   }});

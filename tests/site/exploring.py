@@ -17,7 +17,7 @@ from project import ROOT
 from site_checks import listen
 
 FOLDER = ROOT / "_static" / "explorers"
-NO_PICTURES = "frame", "blackboard"  # the latter has tests of its own: test_blackboard.py
+NO_PICTURES = "frame", "blackboard", "training"  # the last two have tests of their own
 NAMES = sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in NO_PICTURES)
 # Sums of at most 64 terms, a few of them one after the other.
 BOUND = 8 * 64 * 2.0**-53

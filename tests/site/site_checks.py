@@ -290,7 +290,7 @@ ENTRIES = """() => [...document.querySelectorAll('.genindextable td li')]
   .map(e => e.innerText.replace(/(, \\[\\d+\\])+$/, '').trim())"""
 # Of each cell that is to be an explorer, whether it is one.
 EXPLORERS = """() => [...document.querySelectorAll('[class*="tag_explorer-"]')]
-  .map(e => Boolean(e.querySelector('.explorer svg > *, .blackboard input')))"""
+  .map(e => Boolean(e.querySelector('.explorer svg > *, .blackboard input, .training path')))"""
 
 DESK, PHONE = (1280, "light"), (360, "dark")
 ONCE = {
