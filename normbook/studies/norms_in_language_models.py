@@ -14,18 +14,17 @@ from normlib.layers.core import Array
 Norm = Callable[[Array], Array]
 
 
-# The layer
-
-
 def shipped_rms_norm(
-    x: Tensor, weight: Tensor, eps: float, *, plus_one: bool = False, round_first: bool = True
+    x: Tensor, weight: Tensor, eps: float, *, plus_one=False, round_first=True
 ) -> Tensor:
     """RMSNorm as language models ship it: statistics in float32, rounded to the dtype of x before
     the gain (Llama) or after it (OLMo 2); the gain is the weight, or 1 + weight (Gemma)."""
     wide = x.float()
     xhat = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     gamma = 1 + weight.float() if plus_one else weight
-    return gamma * xhat.to(x.dtype) if round_first else (gamma * xhat).to(x.dtype)
+    if round_first:
+        return gamma * xhat.to(x.dtype)
+    return (gamma * xhat).to(x.dtype)
 
 
 def shipped_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
@@ -67,8 +66,8 @@ def behind(x: Array, branch: Norm, norm: Norm) -> Array:
     return x + norm(branch(x))
 
 
-def both_sides(x: Array, branch: Norm, norm: Norm, after: Norm | None = None) -> Array:
-    return x + (after or norm)(branch(norm(x)))
+def both_sides(x: Array, branch: Norm, norm: Norm, after: Norm) -> Array:
+    return x + after(branch(norm(x)))
 
 
 PLACES = {"pre": pre, "post": post, "branch output": behind, "both sides": both_sides}
@@ -85,10 +84,11 @@ def stream(
     """The mean square of the stream before each block and after the last one. Every branch is a
     fresh random matrix, whose entries have the variance gain² / d."""
     x, found = unit_rms(rng.standard_normal((rows, d))), []
+    norms = [unit_rms] * (2 if place is both_sides else 1)
     for _ in range(depth):
         w = gain * rng.standard_normal((d, d)) / np.sqrt(d)
         found.append((x**2).mean())
-        x = place(x, lambda h, w=w: h @ w, unit_rms)
+        x = place(x, lambda h, w=w: h @ w, *norms)
     return np.array([*found, (x**2).mean()])
 
 
@@ -100,7 +100,7 @@ def rotate(x: Array, angles: Array) -> Array:
     first, second = x[..., ::2], x[..., 1::2]
     cos, sin = np.cos(angles), np.sin(angles)
     turned = np.stack([first * cos - second * sin, first * sin + second * cos], axis=-1)
-    return turned.reshape(x.shape)
+    return turned.reshape(*turned.shape[:-2], -1)
 
 
 def bound(gamma_q: Array, gamma_k: Array, *, rotated: bool = False) -> float:
@@ -115,9 +115,7 @@ def bound(gamma_q: Array, gamma_k: Array, *, rotated: bool = False) -> float:
 # Folding, in a small pre-norm net
 
 
-class Reader(NamedTuple):
-    """A norm and the matrix behind it."""
-
+class Reader(NamedTuple):  # a norm and the matrix behind it
     gamma: Array  # (d,)
     beta: Array  # (d,)
     w: Array  # (d, out)
@@ -131,8 +129,6 @@ class Net(NamedTuple):
 
 
 def random_net(rng: np.random.Generator, *, words=11, d=8, hidden=16, depth=3) -> Net:
-    """Everything in it is random, gains and shifts too."""
-
     def draw(*shape):
         return rng.standard_normal(shape) / np.sqrt(shape[0])
 
@@ -165,8 +161,9 @@ def rewritten(net: Net, reader: Callable, writer: Callable) -> Net:
 def folded(net: Net) -> Net:
     """Gains and shifts of the norms moved into the matrices behind them."""
 
-    def fold(r: Reader) -> Reader:
-        return Reader(np.ones_like(r.gamma), 0 * r.beta, r.gamma[:, None] * r.w, r.b + r.beta @ r.w)
+    def fold(reader: Reader) -> Reader:
+        gamma, beta, w, b = reader
+        return Reader(0 * gamma + 1, 0 * beta, gamma[:, None] * w, b + beta @ w)
 
     return rewritten(net, fold, lambda w: w)
 
