@@ -20,8 +20,6 @@ COMMON = {"hidden_size": D, "intermediate_size": 64, "num_hidden_layers": 1, "vo
 COMMON |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": HEAD, "pad_token_id": 0}
 COMMON |= {"q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": HEAD, "v_head_dim": HEAD}
 COMMON |= {"first_k_dense_replace": 1, "num_local_experts": 2, "num_experts_per_tok": 1}
-OF_T5 = {"d_model": D, "d_kv": HEAD, "d_ff": 64, "num_layers": 1, "num_heads": 4, "vocab_size": 96}
-OF_GPT2 = {"n_embd": D, "n_layer": 1, "n_head": 4, "vocab_size": 96}
 DECODERS = {"Llama": hf.LlamaConfig, "Mistral": hf.MistralConfig, "Qwen3": hf.Qwen3Config}
 DECODERS |= {"Gemma 3": hf.Gemma3TextConfig, "OLMo 2": hf.Olmo2Config}
 DECODERS |= {"DeepSeek-V3": hf.DeepseekV3Config, "gpt-oss": hf.GptOssConfig}
@@ -29,9 +27,15 @@ DECODERS |= {"DeepSeek-V3": hf.DeepseekV3Config, "gpt-oss": hf.GptOssConfig}
 WHOLE, USUAL = hf.AutoModelForCausalLM, ("self_attn", "mlp")
 MODELS = {n: (WHOLE, c(**COMMON), "model.layers.0", USUAL, USUAL) for n, c in DECODERS.items()}
 parts = "layer.0.SelfAttention", "layer.1.DenseReluDense"
-MODELS["T5"] = hf.AutoModelForSeq2SeqLM, hf.T5Config(**OF_T5), "encoder.block.0", parts, parts
+MODELS["T5"] = hf.AutoModelForSeq2SeqLM, hf.T5Config(**COMMON), "encoder.block.0", parts, parts
 parts = "attn", "mlp"
-MODELS["GPT-2"] = WHOLE, hf.GPT2Config(**OF_GPT2), "transformer.h.0", parts, parts
+MODELS["GPT-2"] = (
+    WHOLE,
+    hf.GPT2Config(**COMMON),
+    "transformer.h.0",
+    parts,
+    parts,
+)
 parts = ("attention.self", "intermediate"), ("attention.output.dense", "output.dense")
 MODELS["BERT"] = hf.AutoModelForMaskedLM, hf.BertConfig(**COMMON), "bert.encoder.layer.0", *parts
 
@@ -77,9 +81,8 @@ def read(name: str) -> dict:
     torch.manual_seed(0)
     net = kind.from_config(config, attn_implementation="eager").eval()
     norms = norms_of(net)
-    for n, norm in enumerate(norms.values()):
-        for p in norm.parameters():
-            p.data += 0.3 * ours.numbers(*p.shape, seed=n)
+    for p in [p for norm in norms.values() for p in norm.parameters()]:
+        p += 0.3 * torch.randn_like(p)
     words, seen, turned = torch.arange(1, 15).reshape(2, 7), watch(net), rotated(net)
     net(words, **({"decoder_input_ids": words} if name == "T5" else {}))
     inside = [n for n in seen if n in norms and n.startswith(f"{layer}.{starts[0]}.")]
@@ -87,10 +90,12 @@ def read(name: str) -> dict:
     ways = zip(starts, ends, strict=True)
     through = [(seen[f"{layer}.{a}"][0], seen[f"{layer}.{z}"][1]) for a, z in ways]
     place, apart = ours.placed(*seen[layer], through, [*map(ours.our_norm, own)])
+    (key,) = {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"} & set(config.to_dict())
+    setattr(config, key, 1e-3)
+    eps = {n: ours.eps_of(m) for n, m in norms_of(kind.from_config(config)).items()}
     first, x, tied = own[0], 3 * ours.numbers(256, D, seed=9), net.get_output_embeddings().weight
     return {
         "model": name,
-        "class": type(first).__name__,
         "norm": "layer norm" if ours.is_centred(first) else "RMSNorm",
         "eps": ours.eps_of(first),
         "stored": "γ − 1" if ours.is_stored_less_one(first) else "γ",
@@ -103,24 +108,12 @@ def read(name: str) -> dict:
         "tied": net.get_input_embeddings().weight is tied,
         "norm apart": store.kept((ours.our_norm(first)(x) - first(x)).abs().max().item()),
         "block apart": store.kept(apart),
+        "other eps": [f"{n.rsplit('.', 1)[-1]}: {e}" for n, e in eps.items() if e != 1e-3],
     }
-
-
-def fixed(name: str) -> str:
-    """The norms whose ε stays when that of the configuration is changed."""
-    kind, config, *_ = MODELS[name]
-    (key,) = {"rms_norm_eps", "layer_norm_epsilon", "layer_norm_eps"} & set(config.to_dict())
-    setattr(config, key, 1e-3)
-    norms = norms_of(kind.from_config(config).eval())
-    return ", ".join(n.rsplit(".", 1)[-1] for n, m in norms.items() if ours.eps_of(m) != 1e-3)
 
 
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
-    document = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "versions": {n: version(n).partition("+")[0] for n in ("torch", "transformers")},
-        "models": [read(name) for name in MODELS],
-        "eps stays": {name: left for name in MODELS if (left := fixed(name))},
-    }
-    store.write_json(TARGET, document)
+    asked = {"date": datetime.now(UTC).date().isoformat()}
+    asked["versions"] = {n: version(n).partition("+")[0] for n in ("torch", "transformers")}
+    store.write_json(TARGET, asked | {"models": [read(name) for name in MODELS]})

@@ -51,9 +51,6 @@ def errors(norm: Callable, dtype: torch.dtype, rng: np.random.Generator, size=(2
     return error.abs()[exact.abs() >= torch.finfo(dtype).tiny].numpy()
 
 
-# The places
-
-
 def pre(x: Array, branch: Norm, norm: Norm) -> Array:
     return x + branch(norm(x))
 
