@@ -59,7 +59,8 @@ refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER
 bench: $(READY)  ## measure the kernels against PyTorch's
 	@$(PY) tools/kernel_bench.py
 
-peers: $(PEERS)/ready  ## ask Keras, Flax and ONNX for their conventions, in an environment of its own
+peers: $(PEERS)/ready  ## ask Keras, Flax, ONNX and ten language models for their conventions, in an environment of its own
+	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/model_norms.py
 	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/peers.py
 
 $(PEERS)/ready: tools/peers.txt
