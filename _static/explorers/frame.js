@@ -46,6 +46,16 @@ function fixed(value, digits = 2) {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
+/** As many numbers, as if from a normal distribution, the same every time. */
+function normals(count) {
+  let state = 1;
+  const uniform = () => ((state = (state * 48271) % 2147483647) - 0.5) / 2147483647;
+  return Array.from({ length: count }, () =>
+    Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
+}
+
+const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
 const across = (from, to, low, high) => (value) => from + ((value - low) / (high - low)) * (to - from);
 
 function element(tag, attributes = {}, ...children) {
@@ -103,6 +113,15 @@ function pen(svg) {
     };
   }
 
+  /** A line below with numbers under it. */
+  function scale(toX, y, ends, ticks, said = (value) => fixed(value, 0)) {
+    put("scale", "line", { x1: toX(ends[0]), x2: toX(ends[1]), y1: y, y2: y, class: "axis" });
+    for (const value of ticks) {
+      put(`tick ${value}`, "line", { x1: toX(value), x2: toX(value), y1: y, y2: y + 4, class: "axis" });
+      put(`number ${value}`, "text", { x: toX(value), y: y + 17, class: "middle" }, said(value));
+    }
+  }
+
   /** Samples of lines and what they stand for, side by side: pairs of a kind and a text. */
   function legend(x, y, pairs) {
     pairs.forEach(([kind, text], k) => {
@@ -121,7 +140,7 @@ function pen(svg) {
     drawn.clear();
     last = null;
   }
-  return { put, handle, legend, place, finish };
+  return { put, handle, legend, scale, place, finish };
 }
 
 /** A native field for one key of the state: a choice, or a range. */
