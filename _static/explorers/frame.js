@@ -171,8 +171,9 @@ function field(kind, { label, shown = String, named = {} }, set) {
  * draw(pen, state, set): draws; set({key: value}) changes the state
  * say(state): the result in a sentence
  * table(state): it in numbers, a list of rows (optional)
+ * stepped: a key that two buttons move (optional)
  */
-function explore(name, { title, hint, size, state: kinds, fields, draw, say, table }) {
+function explore(name, { title, hint, size, state: kinds, fields, draw, say, table, stepped }) {
   const figure = document.querySelector(`.tag_explorer-${name} figure`);
   if (!figure) return;
   const start = Object.fromEntries(Object.entries(kinds).map(([key, kind]) => [key, kind.start]));
@@ -215,9 +216,15 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
     figure.scrollIntoView({ block: "center" });
   };
   again.addEventListener("click", () => set(start));
+  const walks = stepped ? [["Step back", -1], ["Next step", 1]] : [];
+  const buttons = walks.map(([words, by]) => {
+    const button = element("button", { type: "button" }, words);
+    button.addEventListener("click", () => set({ [stepped]: state[stepped] + by }));
+    return button;
+  });
   addEventListener("hashchange", follow);
 
-  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again);
+  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again, ...buttons);
   const stage = element("div", { class: "stage" }, drawing, result);
   const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []));
   const hinted = element("p", {}, element("strong", {}, "Try it. "), hint);
