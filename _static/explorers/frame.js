@@ -96,7 +96,7 @@ function pen(svg) {
   function handle(name, { x, y, label, says, now, min, max, to, by, kind = "" }) {
     put(`${name} mark`, "circle", { cx: x, cy: y, r: 7, class: `mark ${kind}` });
     const node = put(name, "circle", {
-      cx: x, cy: y, r: 18, class: "handle", role: "slider", tabindex: 0, "aria-label": label,
+      cx: x, cy: y, r: 24, class: "handle", role: "slider", tabindex: 0, "aria-label": label,
       "aria-valuetext": says, "aria-valuenow": now, "aria-valuemin": min, "aria-valuemax": max,
     });
     node.onpointerdown = (event) => {
@@ -231,6 +231,9 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
   const both = element("div", { class: "both" }, stage, side);
   const named = { class: "explorer", role: "group", "aria-label": title };
   figure.prepend(element("div", named, hinted, both));
+  const printed = element("span", { class: "as-printed" }, "As printed: ");
+  const caption = figure.querySelector(".caption-text") ?? figure.querySelector("figcaption p");
+  caption?.prepend(printed); // what stands there is said of the still picture
   show();
   follow();
 }
