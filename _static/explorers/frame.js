@@ -46,6 +46,16 @@ function fixed(value, digits = 2) {
   return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
 }
 
+/** As many numbers, as if from a normal distribution, the same every time. */
+function normals(count) {
+  let state = 1;
+  const uniform = () => ((state = (state * 48271) % 2147483647) - 0.5) / 2147483647;
+  return Array.from({ length: count }, () =>
+    Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
+}
+
+const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
 const across = (from, to, low, high) => (value) => from + ((value - low) / (high - low)) * (to - from);
 
 function element(tag, attributes = {}, ...children) {
@@ -86,7 +96,7 @@ function pen(svg) {
   function handle(name, { x, y, label, says, now, min, max, to, by, kind = "" }) {
     put(`${name} mark`, "circle", { cx: x, cy: y, r: 7, class: `mark ${kind}` });
     const node = put(name, "circle", {
-      cx: x, cy: y, r: 18, class: "handle", role: "slider", tabindex: 0, "aria-label": label,
+      cx: x, cy: y, r: 24, class: "handle", role: "slider", tabindex: 0, "aria-label": label,
       "aria-valuetext": says, "aria-valuenow": now, "aria-valuemin": min, "aria-valuemax": max,
     });
     node.onpointerdown = (event) => {
@@ -101,6 +111,15 @@ function pen(svg) {
       by(...KEYS[event.key]);
       event.preventDefault();
     };
+  }
+
+  /** A line below with numbers under it. */
+  function scale(toX, y, ends, ticks, said = (value) => fixed(value, 0)) {
+    put("scale", "line", { x1: toX(ends[0]), x2: toX(ends[1]), y1: y, y2: y, class: "axis" });
+    for (const value of ticks) {
+      put(`tick ${value}`, "line", { x1: toX(value), x2: toX(value), y1: y, y2: y + 4, class: "axis" });
+      put(`number ${value}`, "text", { x: toX(value), y: y + 17, class: "middle" }, said(value));
+    }
   }
 
   /** Samples of lines and what they stand for, side by side: pairs of a kind and a text. */
@@ -121,7 +140,7 @@ function pen(svg) {
     drawn.clear();
     last = null;
   }
-  return { put, handle, legend, place, finish };
+  return { put, handle, legend, scale, place, finish };
 }
 
 /** A native field for one key of the state: a choice, or a range. */
@@ -152,8 +171,9 @@ function field(kind, { label, shown = String, named = {} }, set) {
  * draw(pen, state, set): draws; set({key: value}) changes the state
  * say(state): the result in a sentence
  * table(state): it in numbers, a list of rows (optional)
+ * stepped: a key that two buttons move (optional)
  */
-function explore(name, { title, hint, size, state: kinds, fields, draw, say, table }) {
+function explore(name, { title, hint, size, state: kinds, fields, draw, say, table, stepped }) {
   const figure = document.querySelector(`.tag_explorer-${name} figure`);
   if (!figure) return;
   const start = Object.fromEntries(Object.entries(kinds).map(([key, kind]) => [key, kind.start]));
@@ -196,15 +216,24 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
     figure.scrollIntoView({ block: "center" });
   };
   again.addEventListener("click", () => set(start));
+  const walks = stepped ? [["Step back", -1], ["Next step", 1]] : [];
+  const buttons = walks.map(([words, by]) => {
+    const button = element("button", { type: "button" }, words);
+    button.addEventListener("click", () => set({ [stepped]: state[stepped] + by }));
+    return button;
+  });
   addEventListener("hashchange", follow);
 
-  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again);
+  const bar = element("div", { class: "fields" }, ...inputs.map(([, { node }]) => node), again, ...buttons);
   const stage = element("div", { class: "stage" }, drawing, result);
   const side = element("div", { class: "side" }, bar, ...(table ? [rows] : []));
   const hinted = element("p", {}, element("strong", {}, "Try it. "), hint);
   const both = element("div", { class: "both" }, stage, side);
   const named = { class: "explorer", role: "group", "aria-label": title };
   figure.prepend(element("div", named, hinted, both));
+  const printed = element("span", { class: "as-printed" }, "As printed: ");
+  const caption = figure.querySelector(".caption-text") ?? figure.querySelector("figcaption p");
+  caption?.prepend(printed); // what stands there is said of the still picture
   show();
   follow();
 }

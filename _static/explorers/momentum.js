@@ -33,9 +33,10 @@ explorers.momentum = {
   // PyTorch gives the weight of the new batch; Keras, Flax and ONNX that of the old average.
   const READ = { PyTorch: (momentum) => momentum, "the others": (momentum) => 1 - momentum };
 
-  function draw({ put, handle }, { momentum, seen }, set) {
+  function draw({ put, handle, legend }, { momentum, seen }, set) {
     put("0", "line", { x1: left, x2: right, y1: toY(0), y2: toY(0), class: "axis" });
     put("3", "line", { x1: left, x2: right, y1: toY(3), y2: toY(3), class: "axis" });
+    legend(left, bottom + 18, [["one", "PyTorch"], ["two", "the others"]]);
     put("mean", "text", { x: 4, y: toY(3) + 4 }, "3");
     put("start", "text", { x: 4, y: toY(0) + 4 }, "0");
     put("batches", "text", { x: right, y: bottom + 18, class: "end" }, "batches seen");

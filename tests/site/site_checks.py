@@ -324,7 +324,11 @@ def link_problems(seen, root, folder, ids):
 
 def resolves(link, folder, ids):
     page, anchor = urldefrag(link)
-    exists = Path(folder, urlsplit(page).path.lstrip("/")).is_file()
+    file = Path(folder, urlsplit(page).path.lstrip("/"))
+    exists = file.is_file()
+    if exists and anchor.startswith("explorer="):
+        name = re.match(r"[\w-]+", anchor.removeprefix("explorer="))[0]
+        return f"tag_explorer-{name} " in file.read_text(encoding="utf-8")
     return exists and (not anchor or anchor in ids.get(page, [anchor]))
 
 

@@ -221,6 +221,35 @@ def test_every_part_is_reached_by_tab_and_moved_by_keys_and_a_link_leads_to_the_
         assert "NaN" not in "".join(page.evaluate(SEEN)) and page.said == []
 
 
+PAGES = [ROOT / "explorers.md", *sorted(ROOT.glob("chapters/*.ipynb"))]
+LINK = re.compile(r"#explorer=([\w-]+)((?:&amp;[\w.,=-]+)*)")
+LINKS = {link for path in PAGES for link in LINK.findall(path.read_text(encoding="utf-8"))}
+
+
+def idle(page, name, state):
+    """The keys of a link that change nothing: misspelt, or what the explorer starts with."""
+    parts = state.split("&amp;")[1:]
+    for part in ("", *parts):  # the whole link first
+        page.evaluate(GO, f"#explorer={name}" + "".join(f"&{p}" for p in parts if p != part))
+        seen = page.evaluate(SEEN)
+        if not part:
+            whole = seen
+        elif seen == whole:
+            yield part
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_link_in_the_text_leads_to_a_state_of_its_own(opened, name):
+    page, states = opened(name), {state for named, state in LINKS if named == name}
+    assert states and [part for state in states for part in idle(page, name, state)] == []
+    assert [*idle(page, name, "&amp;no=1")] == ["no=1"]
+
+
+def test_the_page_of_explorers_lists_them_all():
+    listed = LINK.findall(PAGES[0].read_text(encoding="utf-8"))
+    assert sorted(name for name, _ in listed) == NAMES
+
+
 CENTRES = """() => {
   document.querySelector('.explorer svg').scrollIntoView({block: 'center'});
   return [...document.querySelectorAll('.explorer [role=slider]')].map(e => {
@@ -299,7 +328,7 @@ SMALL = """() => [
   ...[...document.querySelectorAll('.explorer svg text')]
     .filter(e => e.getBoundingClientRect().height < 10).map(e => 'small: ' + e.outerHTML),
   ...[...document.querySelectorAll('.explorer :is(select, button, input, [role=slider])')]
-    .filter(e => e.getBoundingClientRect().height < 24).map(e => 'hard to hit: ' + e.outerHTML),
+    .filter(e => e.getBoundingClientRect().height < 43.9).map(e => 'hard to hit: ' + e.outerHTML),
 ]"""
 
 
