@@ -368,5 +368,5 @@ def test_a_page_gets_the_scripts_that_it_needs_and_an_unknown_name_is_reported()
     assert unknown(tagged(NAMES[0]), exploring.FOLDER) == []
     (line,) = unknown(tagged("nothing"), exploring.FOLDER)
     assert "the tag explorer-nothing" in line and line.endswith(
-        ", ".join(sorted([*NAMES, "blackboard"]))
+        ", ".join(sorted([*NAMES, *exploring.NO_PICTURES[1:]]))
     )
