@@ -1,9 +1,7 @@
 """Ghost batches are batch norm on the parts, and the noise in their place has its two variances."""
 
 import numpy as np
-import pytest
 
-from normbook.lab import data, networks, training
 from normbook.studies import batch_noise
 from normlib.layers import batch_norm
 
@@ -43,41 +41,6 @@ def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
     assert abs((y == 0).mean() - 0.3) < 0.01 and abs(y.mean() - 1) < 0.02
 
 
-MAKERS = {
-    "parts": lambda: batch_noise.ghost(4),
-    "noise": lambda: batch_noise.noisy(4, np.random.default_rng(2)),
-    "noise of each sample": lambda: batch_noise.noisy(4, np.random.default_rng(2), shared=1),
-    "dropout": lambda: batch_noise.with_dropout(0.3, np.random.default_rng(2)),
-}
-
-
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_the_backward_is_the_complex_step(make):
-    """dz, dgamma and dbeta, each along one direction, by a complex step with the same noise."""
-    directions = RNG.standard_normal(Z.shape), RNG.standard_normal(5), RNG.standard_normal(5)
-    forward, backward = make()
-    slopes = backward(DY, forward(Z, GAMMA, BETA)[1])
-    for k, (slope, direction) in enumerate(zip(slopes, directions, strict=True)):
-        args = [Z, GAMMA, BETA]
-        args[k] = args[k] + 1e-100j * direction
-        moved = (make()[0](*args)[0] * DY).sum().imag / 1e-100
-        assert np.isclose(moved, (slope * direction).sum())
-
-
-def test_the_arm_without_parts_is_plain_batch_norm():
-    """With the whole batch as its one part, the net is the one trained with batch norm."""
-    rng = np.random.default_rng(100)
-    split = data.digits(rng, "raw")
-    x = np.split(np.concatenate([split.x_train, split.x_test]), [300])
-    labels = np.split(np.concatenate([split.labels_train, split.labels_test]), [300])
-    params = networks.dense((64, 64, 64, 10), rng)
-    order = training.batches(300, 128, 8, rng)
-    _, params, _ = networks.train_batch_norm(params, x[0], labels[0], order, rate=0.5)
-    expected = batch_noise.outcome(params, x, labels)
-    found = batch_noise.experiment(batch_noise.statistics_of(128), seed=100, rate=0.5, steps=8)
-    assert np.allclose(found, expected, rtol=1e-9)
-
-
 # Over sizes of the training set.
 
 
@@ -86,22 +49,6 @@ def test_the_digits_to_learn_are_centred_and_all_others_are_the_test():
     assert split.x_train.shape == (150, 64) and split.x_test.shape == (1797 - 150, 64)
     assert np.abs(split.x_train.mean(axis=0)).max() < 1e-12
     assert np.abs(split.x_test.mean(axis=0)).max() > 0.01
-
-
-@pytest.mark.parametrize("kind, strength", [("plain", 0), ("parts", 8), ("noise", 8)])
-def test_these_nets_do_not_feel_whether_the_inputs_are_centred(kind, strength):
-    """Batch norm subtracts what a constant adds to every input, forward and backward."""
-    split = batch_noise.learn(300, [0, 0])
-    moved = split._replace(x_train=split.x_train + 0.3)
-    found = []
-    for each in (split, moved):
-        params = networks.dense((64, 64, 64, 10), np.random.default_rng(1))
-        norm = batch_noise.KINDS[kind](strength)(np.random.default_rng(2))
-        gradient = networks.gradient(each.x_train, each.labels_train, norm)
-        order = training.batches(300, 128, 6, np.random.default_rng(3))
-        found.append(training.train(params, gradient, order, 0.5))
-    assert np.allclose(found[0][0], found[1][0], rtol=1e-9)
-    assert np.allclose(found[0][1]["w0"], found[1][1]["w0"], rtol=1e-6, atol=1e-9)
 
 
 def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quotient():

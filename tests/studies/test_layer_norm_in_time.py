@@ -22,13 +22,6 @@ def net():
     return params | {name: params[name] + RNG.standard_normal(6) / 4 for name in ("gamma", "beta")}
 
 
-def test_the_random_weights_have_the_deviations_that_theory_assumes():
-    """1 / √I, s / √H and 1 / √H, for I inputs, H units and the scale s."""
-    params = recurrent.network(200, 300, np.random.default_rng(0), scale=3.0)
-    expected = {"w_xh": 200**-0.5, "w_hh": 3 * 300**-0.5, "w_out": 300**-0.5}
-    assert all(np.isclose(params[n].std(), size, rtol=0.03) for n, size in expected.items())
-
-
 def theirs(reference):
     """The loss at the last state of torch's own net, for autograd."""
     x, labels = torch.tensor(X), torch.tensor(LABELS)

@@ -69,13 +69,6 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
 # The experiment itself.
 
 
-def test_all_parts_start_from_the_same_net_of_a_seed():
-    nets = [parts.choose(part, 2, seed)[0] for part, seed in [("beta", 0), ("random weights", 0)]]
-    other = parts.choose("beta", 2, 1)[0]
-    same = all((nets[0][n] == nets[1][n]).all() for n in nets[0])
-    assert same and (nets[0]["w0"] != other["w0"]).any()
-
-
 def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
     """The loss of the last 20 batches alone, and the accuracy on digits not trained on."""
     params, _ = start()
@@ -90,25 +83,3 @@ def test_random_weights_are_drawn_unit_by_unit():
     mask = parts.per_unit(params, np.random.default_rng(3))
     ones = {name for name in params if mask[name].any()}
     assert ones == {"w0", "w1"} and all((mask[name].sum(axis=0) == 2).all() for name in ones)
-
-
-@pytest.mark.parametrize("net", [(2, 256), (4, 128), (8, 64)])
-@pytest.mark.parametrize("part", ["gamma and beta", parts.UNITS])
-def test_as_many_numbers_are_trained_at_every_depth(part, net):
-    """1,024, and every unit of every layer has two of them."""
-    params, rng = parts.start(net[0], 0, net[1])
-    mask = parts.TUNED[part](params, rng)
-    assert sum(entry.sum() for entry in mask.values()) == 2 * net[0] * net[1] == 1024
-
-
-def test_centring_the_inputs_changes_nothing_in_these_networks():
-    """Batch norm subtracts what a constant adds to every input, whichever part is trained."""
-    params, order = start()
-    moved = DIGITS._replace(x_train=DIGITS.x_train - DIGITS.x_train.mean(axis=0))
-    for part in (parts.PARTS["gamma and beta"], parts.per_unit, parts.EVERYTHING):
-        mask = part(params, np.random.default_rng(2))
-        losses = [
-            parts.train(params, mask, each.x_train, each.labels_train, order, rate=RATE)[0]
-            for each in (DIGITS, moved)
-        ]
-        assert np.allclose(*losses, rtol=1e-9)

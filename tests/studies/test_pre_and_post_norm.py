@@ -38,19 +38,6 @@ def test_before_the_norms_of_pre_norm_runs_a_plain_sum():
     assert torch.allclose(added(3, 1), added(1, 1)) and torch.allclose(added(1, 3), 3 * added(1, 1))
 
 
-def test_attention_takes_the_mean_over_the_tokens_of_an_image():
-    x, ((value, *_), *_) = setting()
-    y, again = transformer.attention(x, value), transformer.attention(x.flip(1), value)
-    mean = (x @ value).mean(dim=1, keepdim=True)
-    assert torch.allclose(y, mean.expand_as(y)) and torch.allclose(y, again)
-
-
-def test_weights_have_the_variance_1_over_d_and_tokens_the_mean_square_1():
-    sizes = [(w.var() * 200).item() for w in transformer.random_layers(1, 200, RNG)[0]]
-    x = transformer.tokens(DIGITS.x_train[:9], D, RNG)
-    assert np.allclose([*sizes, (x * x).mean()], 1, rtol=0.03) and x.shape == (9, 8, D)
-
-
 def test_the_gradient_measured_is_the_steepest_slope_of_the_loss():
     """The steepest slope of the loss in the outward matrix of a layer, by central differences."""
     layer, step = 1, 1e-5
