@@ -16,6 +16,7 @@ from normbook.show.pictures import (
     spreads,
     with_and_without,
 )
+from normbook.show.sheet import Sheet
 from normbook.show.source import CheatSheet, Entry, Reference, Source, entry
 from normbook.show.steps import Mean, StepError, Steps, equation, mean
 from normbook.show.table import Grid, Table
