@@ -73,12 +73,14 @@ explorers.balance = {
 
   function table(state) {
     const { lengths, rates, angles, end } = found(state);
-    const row = (head, values, last) => [head, fixed(values[0]), fixed(values[STEPS - 1]), last];
-    const rate = Math.tan(end.angle);
+    const row = (head, values, end) =>
+      [head, ...[values[0], values[STEPS - 1], end].map((value) => fixed(value, digits(value)))];
+    const digits = (value) => (value < 1 ? 3 : 2);
+    const rate = found({ ...state, start: Math.log10(end.length) }).rates[0];
     return [
-      ["", "start", "step 600", "balance"], row("length", lengths, fixed(end.length)),
-      row("effective rate", rates, fixed(rate)),
-      row("angle, degrees", angles.map(degrees), fixed(degrees(end.angle))),
+      ["", "start", "600", "balance"], row("length", lengths, end.length),
+      row("effective rate", rates, rate),
+      row("angle, degrees", angles.map(degrees), degrees(end.angle)),
     ];
   }
 
@@ -97,8 +99,8 @@ explorers.balance = {
     hint: "Drag the start: does the end move? Then change rate and decay, but not their product.",
     size: [320, 268],
     state: {
-      rate: { start: 0, min: -2, max: 1, step: 0.1 },
-      decay: { start: -2, min: -4, max: -1.1, step: 0.1 },
+      rate: { start: 0, min: -2, max: 0.9, step: 0.1 },
+      decay: { start: -2, min: -4, max: -1, step: 0.1 },
       start: { start: 1.5, min: LOW, max: HIGH },
     },
     fields: { rate: { label: "rate η", shown: power }, decay: { label: "decay λ", shown: power } },

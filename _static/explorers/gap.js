@@ -126,8 +126,8 @@ explorers.gap = { outputs };
     fields: {
       momentum: { label: "momentum" },
       size: { label: "batch size" },
-      steps: { label: "steps trained", shown: (value) => `: ${value}` },
-      drift: { label: "drift a step", shown: (value) => `= ${fixed(value)}` },
+      steps: { label: "steps", shown: (value) => `= ${value}` },
+      drift: { label: "drift", shown: (value) => `= ${fixed(value)}` },
     },
     draw,
     say,

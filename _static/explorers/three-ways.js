@@ -104,7 +104,7 @@ explorers["three-ways"] = { ways };
     const line = (head, values, since) =>
       [head, ...values.map((value) => (state.step >= since ? fixed(value, 3) : "·"))];
     return [
-      ["", "x₁", "x₂", "x₃", "x₄"], line("directly", all.direct, 5), line(state.norm === "RMS" ? "by q" : "by σ²", all.square, 6),
+      ["", "x₁", "x₂", "x₃", "x₄"], line("direct", all.direct, 5), line(state.norm === "RMS" ? "by q" : "by σ²", all.square, 6),
       line("by μ", all.mean, 7), line("dx", all.dx, LAST),
     ];
   }
