@@ -299,6 +299,7 @@ def test_roots_of_multiples_of_each_other_and_roots_in_roots_are_recognized_and_
         1 / whole - 1 / merged,
         1 / outer - 1 / sp.sqrt(1 + merged),
         c / outer - c * outer / (1 + whole),
+        sp.sqrt(c**2 * a + c**2 * b) - c * sp.sqrt(a + b),
     ):
         assert symbolic.is_zero(same)
     beside = sp.sqrt(9 * a + 2 * b + sp.Rational(1, 10**30))

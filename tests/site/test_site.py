@@ -150,8 +150,8 @@ def test_every_explorer_is_there(pages):
 
 def test_a_link_to_a_state_of_an_explorer_shows_it(opened):
     page = opened("chapters/batch-norm.html#explorer=projector&count=2")
-    assert page.locator(".explorer select").input_value() == "2"
-    box = page.locator(".explorer").bounding_box()
+    assert page.locator(".tag_explorer-projector select").input_value() == "2"
+    box = page.locator(".tag_explorer-projector .explorer").bounding_box()
     assert 0 < box["y"] < page.viewport_size["height"]
 
 
