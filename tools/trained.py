@@ -20,7 +20,6 @@ from tqdm import tqdm
 
 from normbook.lab import data
 from normbook.studies import (
-    batch_noise,
     landscape,
     learning_rates,
     noisy_batch_norm,
@@ -74,16 +73,6 @@ def gan_digits() -> dict:
     return {"checkpoints": checkpoints, "runs": runs}
 
 
-def ghost_batches() -> dict:
-    """chapters/batch-noise: six arms at two learning rates. Two minutes."""
-    seeds, runs = range(100, 124), []
-    for arm, rate in each(batch_noise.ARMS, (0.1, 0.5)):
-        norm, steps = batch_noise.ARMS[arm]
-        found = [batch_noise.experiment(norm, seed=seed, rate=rate, steps=steps) for seed in seeds]
-        runs.append({"arm": arm, "rate": rate} | columns(batch_noise.Outcome._fields, found))
-    return {"seeds": [*seeds], "runs": runs}
-
-
 def landscape_() -> dict:
     """chapters/landscape: six ReLU layers on the digits, then the deep linear net at the paper's
     learning rate, with a look along the ray at every 100th of 3,000 steps. Four minutes."""
@@ -135,7 +124,7 @@ def noisy_digits() -> dict:
 
 MAKERS = {
     f.__name__.rstrip("_"): f
-    for f in (gamma_beta, gan_digits, ghost_batches, landscape_, learning_rates_, noisy_digits)
+    for f in (gamma_beta, gan_digits, landscape_, learning_rates_, noisy_digits)
 }
 
 
