@@ -1,6 +1,6 @@
-"""Read the norms of ten language models off their shipped classes, small and with random weights,
-and write normbook/data/model_norms.json: make peers. Every word is an answer to a run; how far the
-norm and the block of the book are from the shipped ones is kept."""
+"""Read the norms of ten language models, and adaptive norms, off their shipped classes, small and
+with random weights, and write normbook/data/model_norms.json: make peers. Every word is an answer
+to a run; how far the norm and the block of the book are from the shipped ones is kept."""
 
 import sys
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ from pathlib import Path
 import store
 import torch
 import transformers as hf
+from diffusers.models import normalization as n
 
 from normbook.studies import norms_in_language_models as ours
 
@@ -112,8 +113,45 @@ def read(name: str) -> dict:
     }
 
 
+def read_adaptive() -> list[dict]:
+    """How the adaptive norms of diffusers take their numbers apart, and from where they start."""
+    x, spread, c = torch.randn(2, 6, D), torch.randn(2, D, 4, 4), torch.randn(2, D)
+    layer, group = torch.nn.functional.layer_norm, torch.nn.functional.group_norm
+    ask = {  # a module, its output, how many parts its linear layer gives, and the norm inside
+        "AdaLayerNorm, chunk_dim=0": (n.AdaLayerNorm(D), lambda m: m(x[:1], temb=c[0]), 2, layer),
+        "AdaLayerNorm, chunk_dim=1": (
+            n.AdaLayerNorm(D, chunk_dim=1), lambda m: m(x, temb=c), 2, layer),
+        "AdaLayerNormContinuous": (
+            n.AdaLayerNormContinuous(D, D, False), lambda m: m(x, c), 2, layer),
+        "AdaLayerNormZero": (n.AdaLayerNormZero(D), lambda m: m(x, emb=c)[0], 6, layer),
+        "AdaGroupNorm": (n.AdaGroupNorm(D, D, 4), lambda m: m(spread, c), 2, group),
+    }  # fmt: skip
+    found = []
+    for name, (module, call, count, norm) in ask.items():
+        y, act = call(module), getattr(module, "silu", lambda c: c)
+        given = (spread, 4) if norm is group else (x[: len(y)], (D,))
+        parts = module.linear(act(c[: len(y)])).chunk(count, dim=1)[:2]
+        shape = (-1, D, 1, 1) if norm is group else (-1, 1, D)
+        a, b = (part.reshape(shape) for part in parts)
+        eps = module.eps if norm is group else module.norm.eps
+        xhat = norm(*given, eps=eps)
+        apart = {"scale first": xhat * (1 + a) + b - y, "shift first": xhat * (1 + b) + a - y}
+        order = min(apart, key=lambda o: apart[o].abs().max())
+        found.append({
+            "class": name,
+            "ε": eps,
+            "order": order,
+            "γ and β inside": any("norm" in at for at, _ in module.named_parameters()),
+            "starts at 0": not module.linear.weight.abs().max(),
+            "apart": store.kept(apart[order].abs().max().item()),
+        })  # fmt: skip
+    return found
+
+
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
     asked = {"date": datetime.now(UTC).date().isoformat()}
-    asked["versions"] = {n: version(n).partition("+")[0] for n in ("torch", "transformers")}
+    packages = "torch", "transformers", "diffusers"
+    asked["versions"] = {name: version(name).partition("+")[0] for name in packages}
+    asked["adaptive"] = read_adaptive()
     store.write_json(TARGET, asked | {"models": [read(name) for name in MODELS]})
