@@ -207,5 +207,9 @@ def test_a_scene_shows_what_it_says_and_its_cure_helps(opened):
 @pytest.mark.parametrize("width", [WIDE, PHONE])
 def test_it_fits_and_everything_is_as_large_as_a_finger(opened, width):
     opened.set_viewport_size({"width": width, "height": 900})
+    drawn = (
+        "w => (document.querySelector('.training svg').viewBox.baseVal.width < 400) === (w < 500)"
+    )
+    opened.wait_for_function(drawn, arg=width)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.evaluate(SMALL.replace(".explorer", ".training")) == []
