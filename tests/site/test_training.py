@@ -9,7 +9,7 @@ import exploring
 import numpy as np
 import pytest
 from project import ROOT
-from test_explorers import PHONE, SMALL, WIDE
+from test_explorers import ALL, PHONE, SMALL, THEME, WIDE
 
 import normlib
 from normbook.lab import data
@@ -140,7 +140,8 @@ def opened(browser):
         scripts = "".join(
             f"<script>{exploring.text(name)}</script>" for name in ("frame.js", "training.js")
         )
-        html = f'{HEAD}<style>{css}</style><main class="bd-article">{BLOCK}</main>{scripts}'
+        article = f'<main class="bd-article"><article><p>Text.</p>{BLOCK}</article></main>'
+        html = f"{HEAD}<style>{css} a {{ color: inherit }}</style>{article}{scripts}"
         page.route(
             f"{exploring.HOST}/**",
             lambda r: r.fulfill(content_type="text/html; charset=utf-8", body=html),
@@ -195,6 +196,9 @@ def test_a_scene_shows_what_it_says_and_its_cure_helps(opened):
     assert "no number" in run_scene(opened, "Exploding")
     assert run_scene(opened, "Vanishing")[0] > 2.2
     assert run_scene(opened, "A batch of two")[1] < 25
+    assert run_scene(opened, "Saturated")[1] < 85
+    uncentred = run_scene(opened, "Uncentred inputs")
+    assert "no number" in uncentred or uncentred[1] < 75
     sorted_by_kind = run_scene(opened, "Forgotten eval()")
     opened.get_by_label("the test is judged").select_option("eval")
     assert sorted_by_kind[1] < 50
@@ -212,4 +216,7 @@ def test_it_fits_and_everything_is_as_large_as_a_finger(opened, width):
     )
     opened.wait_for_function(drawn, arg=width)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    assert opened.evaluate(SMALL.replace(".explorer", ".training")) == []
+    for theme in ("light", "dark"):
+        opened.evaluate(THEME, theme)
+        looks = (*ALL, SMALL.replace(".explorer", ".training"))
+        assert [line for look in looks for line in opened.evaluate(look)] == []
