@@ -304,6 +304,12 @@ def change_of_size(x: np.ndarray, part: tuple, unit: str, seed: int) -> tuple[fl
     )
 
 
+def in_silence(seed: int) -> tuple[float, float]:
+    """The same of tanh units that read nothing, in the networks of DYNAMICS."""
+    scale, _ = drawn(seed)
+    return change_of_size(0 * noise(seed), part_at(seed, scale), "tanh", seed)
+
+
 def dynamics(seed: int) -> dict[str, float]:
     scale, small = drawn(seed)
     x, part = noise(seed), part_at(seed, scale)

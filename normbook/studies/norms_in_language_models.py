@@ -247,3 +247,29 @@ def placed(x: Tensor, out: Tensor, branches: list, norms: list) -> tuple[str, fl
     if found[best] > 1e-5 or any(found[name] < 1e-2 for name in others):
         raise ValueError(f"expected one place that agrees to rounding, got {found}")
     return best, found[best]
+
+
+NAMED = {  # some families of the census that people know
+    ("γ", "before γ"): {
+        "Llama": "llama", "Mistral": "mistral", "Qwen3": "qwen3", "DeepSeek-V3": "deepseek_v3"},
+    ("γ", "after γ"): {
+        "OLMo 2": "olmo2", "OLMo 3": "olmo3", "gpt-oss": "gpt_oss", "Gemma 3n": "gemma3n",
+        "Gemma 4": "gemma4"},
+    ("γ − 1", "after γ"): {
+        "Gemma": "gemma", "Gemma 2": "gemma2", "Gemma 3": "gemma3", "Qwen3-Next": "qwen3_next",
+        "Qwen3.5": "qwen3_5"},
+}  # fmt: skip
+
+
+def counted(census: list[dict]) -> list[list[str]]:
+    """What is stored, where it is rounded, how many classes do so, and some of their families.
+
+    Errors: ValueError if a family does not stand where it is named.
+    """
+    found = {(row["stored"], row["rounds"]): row for row in census if row["stored"] != "?"}
+    if found.keys() != NAMED.keys():
+        raise ValueError(f"expected the kinds {[*NAMED]}, got {[*found]}; name families of each")
+    for kind, names in NAMED.items():
+        if missing := {*names.values()} - {*found[kind]["families"]}:
+            raise ValueError(f"expected {sorted(missing)} among {kind}; look where they are now")
+    return [[*kind, str(found[kind]["classes"]), ", ".join(names)] for kind, names in NAMED.items()]

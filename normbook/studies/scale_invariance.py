@@ -320,11 +320,13 @@ def off_schedule(
     return float(np.abs(growing / decay - 1).max())
 
 
-def off_schedule_with_momentum(digits: Split, exponent: Callable[[int], float]) -> float:
+def off_schedule_with_momentum(
+    digits: Split, exponent: Callable[[int], float], names: Collection[str] = ("w0", "w1")
+) -> float:
     """The same with a momentum of μ = 0.9 and ηλ = 0.002. Here a is the larger root of
     x² - (1 + μ - ηλ) x + μ = 0, and the speed begins at -(1 - a) / (ηa) times the weights, as if
     they had grown before."""
-    rate, decay, names = 0.05, 0.04, ("w0", "w1")
+    rate, decay = 0.05, 0.04
     a = np.roots([1, -(1 + 0.9 - rate * decay), 0.9]).max()
     by_momentum = partial(train_by_schedule, digits, names=names, step=training.momentum)
     decaying = by_momentum(lambda t: rate, decay)

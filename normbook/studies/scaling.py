@@ -165,3 +165,18 @@ def samples_read(x: np.ndarray, y: np.ndarray, size: int, rng: np.random.Generat
             if np.nanmin(((x @ (w - best).T) ** 2).mean(axis=0)) < goal:
                 return step * size
     raise ValueError(f"samples_read: expected to arrive within 20,000 steps, at size {size}")
+
+
+def one_example(seed: int) -> dict[str, float]:
+    """The samples read in batches of 1, 16 and 64; and how many times the cost of 64 that of 1 is,
+    in steps and in samples, as a logarithm."""
+    x, alcohol, _ = wines()
+    z, y = z_scores(x), alcohol - alcohol.mean()
+    read = {m: samples_read(z, y, m, np.random.default_rng([seed, m])) for m in (1, 16, 64)}
+    more = float(np.log(read[1] / read[64]))
+    named = {f"read, {m}": float(number) for m, number in read.items()}
+    return named | {"more steps": more + float(np.log(64)), "more samples": more}
+
+
+# Inefficient is what costs twice as much, as on the whole page.
+ONE_EXAMPLE = Trial(one_example, seeds=range(9600, 9620), bounds={"001-94": 0.693})

@@ -315,3 +315,16 @@ def operations(layer: Callable, *args: np.ndarray) -> int:
     Counted.operations = 0
     layer(*(a.view(Counted) for a in args))
     return Counted.operations
+
+
+def resnet_50() -> np.ndarray:
+    """The convolutions of a ResNet-50 for images of 224 × 224, one a row: the weights of a filter,
+    the filters, and the positions (He et al. 2016, Table 1)."""
+    layers, before = [(3 * 49, 64, 112**2)], 64
+    for blocks, width, side in ((3, 64, 56), (4, 128, 28), (6, 256, 14), (3, 512, 7)):
+        for block in range(blocks):
+            shapes = (before, width), (9 * width, width), (width, 4 * width)
+            skip = ((before, 4 * width),) if block == 0 else ()
+            layers += [(*shape, side**2) for shape in (*shapes, *skip)]
+            before = 4 * width
+    return np.array(layers)

@@ -48,7 +48,7 @@ def batch_norm(x, gamma, beta, *, eps=1e-5):
     Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
     Errors: ValueError as `normlib.batch_norm`, and for what is not an array of float32 or
     float64.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_channels(x, gamma=gamma, beta=beta)
     check_axes(x, batch_axes(x))
@@ -65,7 +65,7 @@ def batch_norm_backward(dy, cache):
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError as `normlib.batch_norm_backward`.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_cache(cache, BatchNormCache)
     return backward(dy, cache)
@@ -79,7 +79,7 @@ def group_norm(x, gamma, beta, *, groups, eps=1e-5):
     Shapes: `x` and y (N, C, *spatial); `gamma` and `beta` (C,).
     Errors: ValueError as `normlib.group_norm`, and for what is not an array of float32 or
     float64.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_channels(x, gamma=gamma, beta=beta)
     each, size = x.shape[1] // check_groups(x, groups), prod(x.shape[2:])
@@ -95,7 +95,7 @@ def group_norm_backward(dy, cache):
 
     Shapes: `dy` and dx (N, C, *spatial); dgamma and dbeta (C,).
     Errors: ValueError as `normlib.group_norm_backward`.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_cache(cache, GroupNormCache)
     return backward(dy, cache)
@@ -109,7 +109,7 @@ def layer_norm(x, gamma, beta, *, eps=1e-5):
     Shapes: `x` and y (*leading, *features); `gamma` and `beta` (*features,).
     Errors: ValueError as `normlib.layer_norm`, and for what is not an array of float32 or
     float64.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_trailing(x, gamma=gamma, beta=beta)
     check_shape("beta", beta, gamma.shape, "that of gamma")
@@ -125,7 +125,7 @@ def layer_norm_backward(dy, cache):
 
     Shapes: `dy` and dx (*leading, *features); dgamma and dbeta (*features,).
     Errors: ValueError as `normlib.layer_norm_backward`.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_cache(cache, LayerNormCache)
     return backward(dy, cache)
@@ -139,7 +139,7 @@ def rms_norm(x, gamma, *, eps=1e-6):
     Shapes: `x` and y (*leading, *features); `gamma` (*features,).
     Errors: ValueError as `normlib.rms_norm`, and for what is not an array of float32 or
     float64.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_trailing(x, gamma=gamma)
     check_axes(x, last_axes(x, gamma))
@@ -156,7 +156,7 @@ def rms_norm_backward(dy, cache):
 
     Shapes: `dy` and dx (*leading, *features); dgamma (*features,).
     Errors: ValueError as `normlib.rms_norm_backward`.
-    Source: chapter "Fused normalization kernels".
+    Source: chapter "Normalization kernels on a CPU".
     """
     check_cache(cache, RMSNormCache)
     return backward(dy, cache)[:2]
