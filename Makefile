@@ -33,8 +33,8 @@ book: $(READY)  ## build the site from the committed notebooks
 	@mv $(BUILD)/started $(BUILD)/ok
 	@echo "The site is in $(BUILD)/html. To see it in a browser: make serve"
 
-test: $(READY)  ## verify everything: library, notebooks, site, commands; a share: PART=2/4
-	@$(PY) -m pytest $(WORKERS) $(if $(PART),--part $(PART))
+test: $(READY)  ## verify everything: library, notebooks, site, commands
+	@$(PY) -m pytest $(WORKERS)
 
 check: $(READY)  ## run again only what has changed since it was verified
 	@$(PY) tools/check.py $(WORKERS)

@@ -1,4 +1,4 @@
-"""Shares the test files among machines, has a record written of each file that was seen, and lends
+"""Begins the longest test files first, has a record written of each file that was seen, and lends
 a browser to the tests that click.
 
 It stands here, not in tests/, so that a run of one notebook finds it too.
@@ -10,16 +10,8 @@ import records
 import warm
 
 
-def pytest_addoption(parser):
-    parser.addoption("--part", help="run a fair share of all files: 2/4 is the second of four")
-
-
 def pytest_configure(config):
     warm.install()
-    try:
-        parts.share([], config.option.part or "1/1")
-    except ValueError as error:
-        raise pytest.UsageError(f"--part: {error}") from error
     if not hasattr(config, "workerinput"):  # a worker's results reach the process that started it
         config.pluginmanager.register(records.Recorder(config.rootpath, config.option))
 
@@ -38,12 +30,9 @@ def file_of(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Keep this part's files. Workers take the longest first, so that none is left over late."""
-    share = parts.share(map(file_of, items), config.option.part or "1/1")
-    config.hook.pytest_deselected(items=[item for item in items if file_of(item) not in share])
-    items[:] = [item for item in items if file_of(item) in share]
+    """Workers take the longest files first, so that none is left over late."""
     if hasattr(config, "workerinput"):
-        rank = {file: k for k, file in enumerate(parts.longest_first(share))}
+        rank = {file: k for k, file in enumerate(parts.longest_first(map(file_of, items)))}
         items.sort(key=lambda item: rank[file_of(item)])
 
 

@@ -25,6 +25,7 @@ from sphinx.highlighting import PygmentsBridge
 
 PICTURE = re.compile(r'<img\b[^>]*?\bsrc="((?:data:image/png;base64,|[^":]+/)[^"]+)"[^>]*>')
 DATA = "data:image/png;base64,"
+DOTS = 110  # an inch
 
 
 def digest(data: bytes) -> str:
@@ -34,13 +35,15 @@ def digest(data: bytes) -> str:
 
 def webp(png: bytes, folder: Path) -> tuple[str, tuple[int, int]]:
     """Keep a picture without loss in WebP, which takes about 40 % of the bytes: its file's name,
-    made from what is in it, and its size."""
+    made from what is in it, and the size at which it is shown. A picture has as many dots an inch
+    as its file says, and is shown at those of normbook/page.mplstyle."""
     with Image.open(io.BytesIO(png)) as image:
         path = folder / f"{digest(png)}.webp"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
             image.save(path, lossless=True, method=4)
-        return path.name, image.size
+        dots = max(1, round(image.info.get("dpi", (DOTS, DOTS))[0] / DOTS))
+        return path.name, (image.width // dots, image.height // dots)
 
 
 def source(app, address: str) -> bytes | None:

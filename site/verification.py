@@ -181,6 +181,20 @@ def html(known: dict[str, Found]) -> str:
     return "".join(parts)
 
 
+def summary(known: dict[str, Found]) -> tuple[str, str] | None:
+    """What stands under the title of the book, if everything is verified as it is now."""
+    found = [*known.values()]
+    if verdict(found)[1] != "good":
+        return None
+    last = max((f.record for f in found), key=lambda record: record["date"])
+    pages = sum(f.file.endswith(".ipynb") for f in found)
+    layers = known[LAYERS].record["layers"].values() if LAYERS in known else ()
+    planted = sum(entry["caught"] for entry in layers)
+    tests = sum(f.record["passed"] for f in found)
+    counted = f"{pages} notebooks, {tests:,} tests and cells, {planted} planted errors caught"
+    return f"Verified on {describe_run(last)}: {counted}.", "good"
+
+
 # The site.
 
 
@@ -189,6 +203,7 @@ def read_again(app, env, added, changed, removed) -> list[str]:
     known = records.latest(Path(app.srcdir))
     before, env.verification = getattr(env, "verification", {}), {PAGE: html(known)}
     env.verification |= {page_of(f): line(f) for f in known.values() if f.file.endswith(".ipynb")}
+    env.verification[app.config.root_doc] = summary(known)
     return [page for page, said in env.verification.items() if before.get(page) != said]
 
 

@@ -2,7 +2,9 @@
 with random weights, and write normbook/data/model_norms.json: make peers. Every word is an answer
 to a run; how far the norm and the block of the book are from the shipped ones is kept."""
 
+import ast
 import sys
+from collections import defaultdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -148,10 +150,42 @@ def read_adaptive() -> list[dict]:
     return found
 
 
+def census() -> list[dict]:
+    """What all RMSNorm classes of transformers store and where they round, as far as they can be
+    built from a width alone: how many, and of which families."""
+    found = defaultdict(set)
+    for path in sorted(Path(hf.__file__).parent.glob("models/*/modeling_*.py")):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(node, ast.ClassDef) or "RMSNorm" not in node.name:
+                continue
+            node.decorator_list, scope = [], {"torch": torch, "nn": torch.nn}
+            scope |= {"F": torch.nn.functional}
+            if "Gated" in node.name:
+                continue
+            try:
+                exec(f"from __future__ import annotations\n{ast.unparse(node)}", scope)
+                norm = scope[node.name](D)
+                norm.weight += 0.3 * ours.numbers(D)
+                stored = "γ − 1" if ours.is_stored_less_one(norm) else "γ"
+                found[stored, ours.rounds(norm)].add((path.parent.name, node.name))
+            except Exception as why:  # most want more than a width
+                found["?", type(why).__name__].add((path.parent.name, node.name))
+    return [
+        {
+            "stored": stored,
+            "rounds": rounds,
+            "classes": len(classes),
+            "families": sorted({family for family, _ in classes}),
+        }
+        for (stored, rounds), classes in sorted(found.items())
+    ]
+
+
 if __name__ == "__main__":
     torch.set_grad_enabled(False)
     asked = {"date": datetime.now(UTC).date().isoformat()}
     packages = "torch", "transformers", "diffusers"
     asked["versions"] = {name: version(name).partition("+")[0] for name in packages}
     asked["adaptive"] = read_adaptive()
+    asked["census"] = census()
     store.write_json(TARGET, asked | {"models": [read(name) for name in MODELS]})

@@ -2,8 +2,7 @@
 
 A run of pytest writes a record of each file that it has seen whole, or seen fail. A record holds
 the commit, and digests of what the file rested on: itself, all that the files share, and, if it
-reads other files, these. The records of several machines, placed into one folder, below each other
-or in folders of their own, make one report.
+reads other files, these.
 """
 
 import datetime

@@ -62,8 +62,9 @@ def run_cells(notebook, path):
             timeout=CELL_TIMEOUT,
             record_timing=False,
             resources={"metadata": {"path": str(path.parent)}},
-            # Only errors: a kernel warns that its connection on loopback is not encrypted.
-            extra_arguments=["--log-level=40"],
+            # Only errors: a kernel warns that its connection on loopback is not encrypted. Pictures
+            # get twice the dots, for the screens of phones.
+            extra_arguments=["--log-level=40", "--InlineBackend.figure_formats={'retina'}"],
             on_cell_executed=lambda **_: bar.update(),
         )
         try:

@@ -74,20 +74,6 @@ def test_help_is_the_default_and_lists_every_target():
     assert [line.split()[1] for line in said.splitlines()] == [*TARGETS.split(), "clean", "lock"]
 
 
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (["test"], "--no-loadscope-reorder"),
-        (["test", "PART=2/4"], "--no-loadscope-reorder --part 2/4"),
-        (["peers"], "tools/peers.py"),
-        (["mutants", "PART=group"], "tools/mutants.py group"),
-    ],
-)
-def test_make_hands_on_what_it_is_told(words, command):
-    made = "-o", ".venv/ready", "-o", "_build/peers/ready"
-    assert run("make", "-n", *made, *words).stdout.strip().endswith(command)
-
-
 def test_code_and_notebooks_pass_the_linter_and_are_formatted():
     for command in (("check",), ("format", "--check")):
         result = run(sys.executable, "-m", "ruff", *command, ".")

@@ -36,7 +36,7 @@ def test_a_snippet_runs_with_what_the_readme_says_it_needs_and_imports_no_more(
     assert {*done.stdout.splitlines()[-1].split()} == needed
 
 
-RECIPES = "in-practice-", "evaluation-gap-"
+RECIPES = "in-practice-", "evaluation-gap-", "recipes-"
 
 
 def shown_blocks():

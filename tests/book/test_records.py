@@ -1,18 +1,14 @@
 """What a reader is told of the last run: a failure shows, a change shows, and nothing else does."""
 
-import shutil
-from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
-import parts
 import pytest
 import records
 import verification
 from records import CHANGED, FAILED, SKIPPED, UNSEEN, VERIFIED
 from test_report import judged, kept
 
-import conftest
 import normlib
 
 PAGE, TEST, READER = "chapters/norm.ipynb", "tests/test_norm.py", "tests/test_pages.py"
@@ -116,16 +112,6 @@ def test_a_page_edited_while_it_ran_is_not_verified(root):
     assert states(run(root, *passed(*CELLS), edited=PAGE)) == {PAGE: CHANGED}
 
 
-def test_records_of_several_machines_make_one_report(root, tmp_path_factory):
-    merged = tmp_path_factory.mktemp("merged")
-    for machine, file in enumerate((PAGE, TEST, READER)):
-        known = run(root, *passed(*(f"{file}::Cell {i}" for i in range(3))))
-        assert verification.GOOD not in verification.html(known)
-        (root / records.FOLDER).rename(merged / str(machine))
-    shutil.move(merged, root / records.FOLDER)
-    assert verification.GOOD in verification.html(records.latest(root))
-
-
 @pytest.mark.parametrize("factor", [1, 1.01])
 def test_a_wrong_layer_stands_in_the_report_in_red_and_an_honest_one_does_not(factor):
     def backward(dy, cache):
@@ -140,24 +126,3 @@ def test_a_wrong_layer_stands_in_the_report_in_red_and_an_honest_one_does_not(fa
     html = "".join(verification.layers(found))
     assert "7 of 7, each by 8 or more" in html and "(6, 4)" in html
     assert ('<strong class="bad">1e-02' in html and "FAILED: worst" in html) is (factor != 1)
-
-
-@pytest.mark.parametrize("number", range(1, 6))
-def test_the_parts_are_disjoint_and_complete_and_no_file_is_split(number):
-    def chosen(part):
-        config = SimpleNamespace(option=SimpleNamespace(part=part))
-        config.hook = SimpleNamespace(pytest_deselected=lambda items: None)
-        items = [SimpleNamespace(nodeid=nodeid) for nodeid in nodeids]
-        conftest.pytest_collection_modifyitems(config, items)
-        return [item.nodeid for item in items]
-
-    nodeids = [f"{file}::{i}" for file in [*parts.read_seconds(), "new.py"] for i in "12"]
-    found = [chosen(f"{k}/{number}") for k in range(1, number + 1)]
-    assert all(found) and sorted(chain(*found)) == sorted(nodeids)
-    assert all(n.replace("::1", "::2") in share for share in found for n in share)
-
-
-@pytest.mark.parametrize("part", ["", "2", "0/4", "5/4", "1/2/3"])
-def test_a_part_that_is_none_is_refused(part):
-    with pytest.raises(ValueError, match="expected a part such as 2/4"):
-        parts.share([], part)

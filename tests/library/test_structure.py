@@ -107,8 +107,3 @@ def test_a_package_imports_and_lists_its_public_names_one_by_one(package):
     if package != "normlib/verify":  # every public name of a layer's module
         with_names = (path for path in list_modules("layers") if "\n__all__ = " in read(path))
         assert public == set().union(*(list_names(path)[0] for path in with_names))
-
-
-def test_another_dependency_of_the_layers_is_seen():
-    source = "import math\nimport numpy as np\nfrom scipy import special"
-    assert list_packages(source) == {"numpy", "scipy"}

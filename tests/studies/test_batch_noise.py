@@ -34,21 +34,7 @@ def test_noise_of_each_sample_has_the_same_variance_and_is_not_shared():
     assert np.isclose((y[0] - y[1]).var(), 2 * (shift + factor + shift * factor), rtol=0.1)
 
 
-def test_dropout_sets_its_share_to_zero_and_keeps_the_mean():
-    z = np.random.default_rng(3).standard_normal((100, 2000))
-    ones = np.ones(2000)
-    y = batch_noise.with_dropout(0.3, np.random.default_rng(4))[0](z, ones, ones)[0]
-    assert abs((y == 0).mean() - 0.3) < 0.01 and abs(y.mean() - 1) < 0.02
-
-
 # Over sizes of the training set.
-
-
-def test_the_digits_to_learn_are_centred_and_all_others_are_the_test():
-    split = batch_noise.learn(150, [0, 0])
-    assert split.x_train.shape == (150, 64) and split.x_test.shape == (1797 - 150, 64)
-    assert np.abs(split.x_train.mean(axis=0)).max() < 1e-12
-    assert np.abs(split.x_test.mean(axis=0)).max() > 0.01
 
 
 def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quotient():
@@ -63,11 +49,3 @@ def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quo
 
 
 # The trials.
-
-
-def test_the_gain_of_what_is_compared_with_is_zero_and_its_control_has_other_batches(monkeypatch):
-    quick = {name: (norm, 8) for name, (norm, _) in batch_noise.ARMS.items()}
-    monkeypatch.setattr(batch_noise, "ARMS", quick)
-    setting = {"seed": 0, "rate": 0.5, "digits": 300}
-    found = batch_noise.gains(("128", "8"), **setting)
-    assert found["128"] == 0 and found["8"] != 0 and found["control"] != 0

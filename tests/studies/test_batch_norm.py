@@ -35,13 +35,6 @@ def test_a_bias_whose_mean_is_taken_for_a_constant_follows_the_mean_of_the_targe
     assert loss == pytest.approx(np.full(7, ((fitted - target) ** 2).mean()), rel=1e-12)
 
 
-def test_a_bias_runs_away_only_if_it_always_moves_and_the_loss_never_does():
-    bias, loss = np.arange(5.0), np.ones(5)
-    assert shared.runs_away(np.array([bias, loss]))
-    assert not shared.runs_away(np.array([bias, loss + 1e-6 * bias]))
-    assert not shared.runs_away(np.array([np.minimum(bias, 3), loss]))
-
-
 @pytest.mark.parametrize("a", [0.5, 3.0])
 def test_output_and_gradient_for_scaled_weights_are_those_of_torch(a):
     draw = rng(3)

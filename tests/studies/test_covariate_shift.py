@@ -82,14 +82,3 @@ def test_the_control_starts_like_batch_norm_and_does_not_follow():
             covariate_shift.activation_inputs(params, x, norm)[-1] for norm in (kept, batch_norm)
         ]
         assert (np.abs(both[0] - both[1]).max() < 1e-9) == (moved == 0)
-
-
-def test_units_with_large_inputs_are_saturated_and_their_slopes_are_those_of_the_activation():
-    usual, large = (small_start(factor) for factor in (0.5, 50.0))
-    shares = [covariate_shift.share_saturated(s.params, s) for s in (usual, large)]
-    assert shares[0] < 0.01 and shares[1] > 0.8
-    found = covariate_shift.slopes(torch.tanh, np.array([0.0, 2.0]))
-    assert np.allclose(found, [1, 1 - np.tanh(2) ** 2])
-    means = [covariate_shift.mean_slope(large, n) for n in (networks.no_norm, batch_norm)]
-    centred = covariate_shift.mean_slope(large, covariate_shift.mean_only)
-    assert means[1] > 4 * max(means[0], centred)

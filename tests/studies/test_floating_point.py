@@ -6,7 +6,6 @@ import pytest
 from normbook.studies import floating_point as fp
 
 X = np.random.default_rng(0).standard_normal((50, 3))
-FAR = (X + 1000).astype(np.float32)
 
 
 @pytest.mark.parametrize("name", fp.FORMULAS)

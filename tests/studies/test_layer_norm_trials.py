@@ -10,22 +10,6 @@ DIGITS = data.digits(np.random.default_rng(0), "raw")
 SEED = 1
 
 
-def test_batch_norm_is_slower_at_four_samples_and_not_beside_itself(monkeypatch):
-    monkeypatch.setattr(nets, "RATES", (0.1,))
-    assert nets.batch_size(SEED, steps=100)["faster at 4"] > 0.05
-    monkeypatch.setattr(nets, "by_batch_norm", nets.by_layer_norm)
-    found = nets.batch_size(SEED, steps=20)
-    assert found["faster at 4"] == found["faster at 128"] == found["more sensitive"] == 0
-
-
-def test_a_detached_statistic_changes_the_loss_only_where_it_is_detached(monkeypatch):
-    monkeypatch.setattr(nets, "GRID", (0.1,))
-    found = nets.run_detaching(SEED, depths=(2,))
-    assert found["deviation over mean"] > 0.1
-    monkeypatch.setitem(nets.NORMS, "deviation detached", nets.NORMS["mean detached"])
-    assert nets.run_detaching(SEED, depths=(2,))["deviation over mean"] == 0
-
-
 def test_the_scale_of_the_weights_changes_the_way_back_without_a_norm_alone():
     one, two = (nets.scale_hidden(6, s, np.random.default_rng(SEED)) for s in (1.0, 2.0))
     moved = {
@@ -47,12 +31,6 @@ def test_the_exponent_is_that_of_a_linear_network():
     assert abs(recurrent.exponent(x[:3], small, quiet, SEED) - np.log(0.7e-6)) < 1e-9
     free, _ = recurrent.change_of_size(0 * x, linear, "ReLU", SEED)
     assert abs(free - np.log(0.7)) < 1e-9
-
-
-def test_the_gradient_goes_with_the_size_of_the_units():
-    x, part = 0 * recurrent.noise(SEED), recurrent.part_at(SEED, 3.0)
-    size, gradient = recurrent.change_of_size(x, part, "ReLU", SEED)
-    assert abs(gradient - size) < 0.2
 
 
 def test_the_gradient_with_normalized_reading_is_that_of_its_loss():

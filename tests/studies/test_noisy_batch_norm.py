@@ -41,23 +41,3 @@ def test_without_noise_the_run_is_the_one_by_this_books_backward(name):
 
 
 # What the trials measure.
-
-
-def test_movements_are_measured_in_deviations():
-    """Means move by half a deviation at every step, deviations by a factor of 2 every time."""
-    values = np.random.default_rng(0).standard_normal((1, 400, 3))
-    values = (values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)
-    shifted = np.concatenate([values, values + 0.5, values + 1.0])
-    doubled = np.concatenate([values, 2 * values, 4 * values])
-    assert np.allclose(noise.jumps(7 * shifted), (0.5, 0))
-    assert np.allclose(noise.jumps(doubled)[1], np.log(2))
-
-
-def test_an_end_is_measured_without_the_noise_and_at_most_at_guessing():
-    split = DIGITS
-    setting = {"layers": 1, "seed": 0}
-    far = noise.end(split, "plain", rate=1e4, **setting)
-    assert far.loss == noise.GUESSING
-    nets = "plain", "plain + noise"
-    one, other = (noise.end(split, net, rate=0.0, **setting) for net in nets)
-    assert one == other  # the noise is off, and nothing was learned

@@ -35,13 +35,6 @@ def test_only_what_the_mask_names_moves(name):
         assert not moved[mask[n] == 0].any() and (n == "w0" or moved[mask[n] == 1].all())
 
 
-def test_a_whole_mask_has_ones_on_the_arrays_named_and_nowhere_else():
-    params, _ = start()
-    counts = {name: int(m.sum()) for name, m in parts.whole(params, ["w0", "beta1"]).items()}
-    assert counts == dict.fromkeys(params, 0) | {"w0": 64 * 12, "beta1": 12}
-    assert parts.affine(start()[0]) == ["gamma0", "beta0", "gamma1", "beta1"]
-
-
 def test_with_everything_chosen_the_losses_are_those_of_torchs_adam():
     params, order = start()
     everything = parts.whole(params, list(params))
@@ -67,19 +60,3 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
 
 
 # The experiment itself.
-
-
-def test_a_run_is_judged_by_its_last_losses_and_by_the_test_digits():
-    """The loss of the last 20 batches alone, and the accuracy on digits not trained on."""
-    params, _ = start()
-    losses = np.array([9.0] * 380 + [1.0] * 20)
-    found = parts.outcome(DIGITS, losses, params)
-    right = (parts.predict(params, DIGITS.x_train, DIGITS.x_test) == DIGITS.labels_test).mean()
-    assert found == {"loss": 1.0, "accuracy": right, "off": 0.0}
-
-
-def test_random_weights_are_drawn_unit_by_unit():
-    params, _ = start()
-    mask = parts.per_unit(params, np.random.default_rng(3))
-    ones = {name for name in params if mask[name].any()}
-    assert ones == {"w0", "w1"} and all((mask[name].sum(axis=0) == 2).all() for name in ones)

@@ -44,18 +44,3 @@ def test_the_best_units_are_at_least_as_good_as_any_that_were_tried():
     units = np.random.default_rng(0).uniform(0.5, 2, (200, 3))
     tried = np.linalg.cond(hessian * units[:, :, None] * units[:, None, :])
     assert best <= tried.min() and best < np.linalg.cond(hessian) * (1 + 1e-9)
-
-
-def leaky_surprise(factor, n_test, draw, repeats=20000):
-    """Of test samples that are `factor` times as wide as the training samples, the mean."""
-    pools = draw((8 + n_test, repeats))
-    learn, new = pools[:8], factor * pools[8:]
-    return scaling.surprise(scaling.leaky, learn, new, new)
-
-
-def test_the_leaky_score_is_one_whatever_the_common_distribution_and_more_for_a_wider_test_set():
-    rng = np.random.default_rng(2)
-    for draw in (rng.standard_normal, rng.standard_exponential):
-        for n_test in (8, 24):
-            assert abs(leaky_surprise(1, n_test, draw) - 1) < 0.02
-        assert leaky_surprise(2, 8, draw) > 1.2
