@@ -13,8 +13,7 @@ import os
 import pkgutil
 import sys
 import textwrap
-import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +28,7 @@ from normlib.recipes import norms_of
 __all__ = ["Audit", "Finding", "Norm", "audit_norms"]
 
 BATCH, INSTANCE = nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm
-LINEAR = nn.Linear, nn.modules.conv._ConvNd
+OWN, LINEAR = (BATCH, INSTANCE), (nn.Linear, nn.modules.conv._ConvNd)
 SAME = 0.0, 1.0  # in deviations, and as a factor of the variance
 
 
@@ -42,11 +41,14 @@ class Norm:
     by_batch: bool  # whether training takes its statistics from the batch
     mode: str = ""  # "batch" or "stored", for a norm that knows both
     alone: bool = False  # in training mode in a network that evaluates
+    moves: bool = False  # the running statistics, now
+    stays: bool = False  # the running statistics, in training
     frozen: str = ""
     stored: str = ""  # the running statistics: "fit", "start", "off", "not finite"
     off: tuple[float, float] = SAME  # what is stored from what is met, medians of the channels
     apart: tuple[float, float] = SAME  # the first call for a batch from the others
     finite: bool = True  # parameters and inputs
+    momentum: float = 0.0  # where there are running statistics
     dead: int = 0  # channels whose gamma is 0 beside the largest
     tied: bool = False  # a parameter is another norm's, too
     decay: float | None = None  # None without an optimizer, nan for what is not in it
@@ -72,6 +74,10 @@ class Norm:
         middle = sorted(self.spread)[len(self.spread) // 2] if self.spread else math.nan
         return self.eps / max(middle, 1e-30)
 
+    @property
+    def few(self) -> bool:
+        return bool(self.spread) and self.values < (8 if self.mode == "batch" else 3)
+
 
 class Finding(NamedTuple):
     name: str
@@ -81,69 +87,52 @@ class Finding(NamedTuple):
 
 
 def far(off: tuple[float, float], noise: float = 0.0) -> bool:
-    return off[0] > 0.5 + noise or not off[1] <= 2 + 2 * noise
+    return off[0] > 0.5 + noise or not off[1] <= 2.5 + 2 * noise
 
 
 def by(off: tuple[float, float]) -> str:
     return f"by {off[0]:.2g} deviations and a factor of {off[1]:.2g} in the variance"
 
 
-# What can be wrong with one norm, the costliest first: a name, a page, when, and what is said.
-Check = tuple[str, str, Callable[[Norm], Any], Callable[[Norm], str]]
-CHECKS: list[Check] = [
-    ("not finite", "floating-point#poisoned",
-     lambda n: n.stored == "not finite" or not n.finite,
-     lambda n: "nan or inf in " + ("parameters or inputs" if n.stored != "not finite"
-                                   else "the running statistics, which keep it for ever")),
-    ("forgotten eval", "batch-norm-in-use#forgotten-eval",
-     lambda n: n.alone,
-     lambda n: "in training mode in a network that evaluates: answers depend on the batch"),
-    ("stale statistics", "evaluation-gap#stale",
-     lambda n: n.stored == "off",
-     lambda n: f"what is stored is off {by(n.off)}: estimate anew"),
-    ("few values", "batch-norm#small-batches",
-     lambda n: 0 < n.values < (8 if n.mode == "batch" else 3) and n.layout[0],
-     lambda n: f"values for one statistic: {n.values}; larger batches or groups, or another norm"),
-    ("half frozen", "batch-norm-in-use#freeze-both",
-     lambda n: n.frozen == "γ, β" and n.mode == "batch",
-     lambda n: "γ and β are frozen, but the statistics move"),
-    ("momentum", "frameworks#what-bites",
-     lambda n: n.by_batch and (n.module.momentum or 0) >= 0.5,
-     lambda n: f"momentum {n.module.momentum:g} is the weight of the new batch here: for other "
-               f"libraries it is {1 - n.module.momentum:.2g}"),
-    ("mixed calls", "where-samples-must-not-meet#apart-contrast",
-     lambda n: n.mode and far(n.apart),
-     lambda n: f"called several times for a batch, on inputs that differ {by(n.apart)}: what it "
-               f"stores fits none"),
-    ("lost digits", "floating-point#question",
-     lambda n: n.kappa > 1000 or n.digits < 1,
-     lambda n: f"a mean far from 0: κ = {n.kappa:.2g} leaves {n.digits:.1f} digits of {n.dtype}"),
-    ("large epsilon", "floating-point#eps",
-     lambda n: n.eps_share > 1,
-     lambda n: f"ε = {n.eps:g} is {n.eps_share:.2g} times the variance: the scale of the input is "
-               f"not taken away"),
-    ("dead gain", "in-practice#zero",
-     lambda n: n.dead,
-     lambda n: f"γ is 0 beside the largest in {n.dead} of {n.module.weight.numel()} channels"),
-    ("rounded averages", "floating-point#poisoned",
-     lambda n: n.mode == "batch" and n.stored and n.module.running_mean.element_size() == 2,
-     lambda n: "running statistics move in 16 bits, which round small steps away"),
-    ("not optimized", "in-practice#decay",
-     lambda n: n.decay is not None and math.isnan(n.decay),
-     lambda n: "γ or β would learn, but the optimizer does not have them"),
-    ("decay", "in-practice#decay",
-     lambda n: n.decay is not None and n.decay > 0,
-     lambda n: f"weight decay {n.decay:g} pulls what is learned to 0"),
-    ("bias in front", "batch-norm#what-it-means",
-     lambda n: n.bias,
-     lambda n: f"the bias of {n.bias} is taken away again: bias=False"),
+# What can be wrong with one norm, the costliest first: a name, a page, and what is said, if it is.
+CHECKS: list[tuple[str, str, Callable[[Norm], Any]]] = [
+    ("not finite", "floating-point#poisoned", lambda n: (
+        "nan or inf in the running statistics, which keep it for ever" * (n.stored == "not finite")
+        or "nan or inf in parameters or inputs" * (not n.finite))),
+    ("forgotten eval", "batch-norm-in-use#forgotten-eval", lambda n: n.alone and (
+        "in training mode in a network that evaluates: answers depend on the batch")),
+    ("stale statistics", "evaluation-gap#stale", lambda n: n.stored == "off" and (
+        f"what is stored is off {by(n.off)}: estimate anew")),
+    ("few values", "batch-norm#small-batches", lambda n: n.few and (
+        f"values for one statistic: {n.values}; take larger batches or groups, or another norm")),
+    ("half frozen", "batch-norm-in-use#freeze-both", lambda n: n.moves and n.frozen == "γ, β" and (
+        "γ and β are frozen, but the statistics move")),
+    ("momentum", "frameworks#what-bites", lambda n: n.momentum >= 0.5 and (
+        f"momentum {n.momentum:g} is the weight of the new batch here: {1 - n.momentum:.2g} may be meant")),
+    ("mixed calls", "where-samples-must-not-meet#apart-contrast", lambda n: far(n.apart) and (
+        f"called several times for a batch, on inputs that differ {by(n.apart)}")),
+    ("lost digits", "floating-point#question", lambda n: (n.kappa > 1000 or n.digits < 1) and (
+        f"a mean far from 0: κ = {n.kappa:.2g} leaves {n.digits:.1f} digits of {n.dtype}")),
+    ("large epsilon", "floating-point#eps", lambda n: n.eps_share > 1 and (
+        f"ε = {n.eps:g} is {n.eps_share:.2g} times the variance: the input keeps its scale")),
+    ("dead gain", "in-practice#zero", lambda n: n.dead and (
+        f"γ is 0 beside the largest in {n.dead} of {n.module.weight.numel()} channels")),
+    ("rounded averages", "floating-point#poisoned", lambda n: (
+        n.moves and n.module.running_mean.element_size() == 2) and (
+        "running statistics move in 16 bits, which round small steps away")),
+    ("not optimized", "in-practice#decay", lambda n: math.isnan(n.decay or 0) and (
+        "γ or β would learn, but the optimizer does not have them")),
+    ("decay", "in-practice#decay", lambda n: (n.decay or 0) > 0 and (
+        f"weight decay {n.decay:g} pulls what is learned to 0")),
+    ("bias in front", "batch-norm#what-it-means", lambda n: n.bias and not n.stays and (
+        f"the bias of {n.bias} is taken away again: bias=False")),
 ]  # fmt: skip
 
 
 class Audit(NamedTuple):
     norms: tuple[Norm, ...]
     findings: tuple[Finding, ...]
-    measure: str  # "accuracy", "loss", "squared error", or "" without labels
+    measure: str  # "accuracy", "loss", or "" without labels
     scores: tuple[float, ...]  # by batches, as stored, estimated anew
 
     def __str__(self) -> str:
@@ -158,15 +147,13 @@ def span(values: Iterable[float], form: str) -> str:
 
 def table(norms: Sequence[Norm]) -> str:
     """A row for each kind of norms: what they share, and how far their numbers reach."""
-    rows: dict[tuple, list[Norm]] = {}
+    head = "norms", "over", "mode", "stored", "frozen", "decay", "", "values", "κ", "digits"
+    lines, rows = [(*head, "ε/variance")], defaultdict(list)
     for n in norms:
-        decay = "" if n.decay is None else "none" if math.isnan(n.decay) else f"{n.decay:g}"
+        decay = "" if n.decay is None else f"{n.decay:g}"
         places = "shared" if len(n.names) > 1 else "tied" * n.tied
         axes = n.layout[2] if n.layout else "not reached"
-        kind = type(n.module).__name__, axes, n.mode, n.stored, n.frozen, decay, places
-        rows.setdefault(kind, []).append(n)
-    lines: list[tuple[str, ...]] = [("norms", "over", "mode", "stored", "frozen", "decay", "")]
-    lines[0] += "values", "κ", "digits", "ε/variance"
+        rows[type(n.module).__name__, axes, n.mode, n.stored, n.frozen, decay, places].append(n)
     for kind, those in rows.items():
         met = [n for n in those if n.spread]
         numbers = [span((n.values for n in met), "d"), span((n.kappa for n in met), ".2g")]
@@ -174,8 +161,8 @@ def table(norms: Sequence[Norm]) -> str:
         lines.append((f"{len(those)} {kind[0]}", *kind[1:], *numbers))
     columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]
-    told = zip(*columns, strict=True)
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in told)
+    kept = zip(*columns, strict=True)
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in kept)
 
 
 def summary(audit: Audit) -> str:
@@ -201,19 +188,14 @@ def told(finding: Finding) -> str:
 
 def taken(loader: Iterable, count: int) -> list:
     """The first batches, which are kept: all passes see the same."""
-    try:
-        batches = [*islice(loader, count)]
-    except TypeError as error:
-        raise ValueError(
-            f"loader must give batches, but {error}; put a single batch into a list"
-        ) from None
+    batches = [*islice(loader, count)] if isinstance(loader, Iterable) else [loader]
     first = [b[0] if isinstance(b, list | tuple) and b else b for b in batches]
     wrong = [type(x).__name__ for x in first if not isinstance(x, Tensor | Mapping)]
     if wrong or not batches:
         raise ValueError(
             f"loader must give tensors, tuples that begin with one, or dicts, but it gave "
-            f"{wrong[0] if wrong else 'nothing'}; give what the model takes, and not a used-up "
-            f"loader: [(b.x, b.y) for b in loader]"
+            f"{wrong[0] if wrong else 'nothing'}; is it empty or used up? Give what the model "
+            f"takes: [(b.x, b.y) for b in loader]"
         )
     return batches
 
@@ -233,11 +215,9 @@ def score(output: Any, labels: Any) -> tuple[str, float, int]:
     y = y[0] if isinstance(y, list | tuple) else y
     if isinstance(loss, Tensor) and loss.ndim == 0:
         return "loss", float(loss), 1
-    if isinstance(labels, Tensor) and isinstance(y, Tensor):
-        if not labels.is_floating_point() and y.ndim > 1 and y[:, 0].shape == labels.shape:
+    if isinstance(labels, Tensor) and isinstance(y, Tensor) and not labels.is_floating_point():
+        if y.ndim > 1 and y[:, 0].shape == labels.shape:
             return "accuracy", 100.0 * float((y.argmax(1) == labels).sum()), labels.numel()
-        if labels.is_floating_point() and y.shape == labels.shape:
-            return "squared error", float((y - labels).square().sum()), labels.numel()
     return "", 0.0, 0
 
 
@@ -249,14 +229,13 @@ def run(net: nn.Module, batches: list, seen: Iterable[Norm] = ()) -> tuple[str, 
     for number, batch in enumerate(batches):
         for norm in seen:
             norm.call = 0
-        given, labels = to(batch, device), None
+        given = to(batch, device)
         try:
             if isinstance(given, dict):
                 output, labels = net(**given), given.get("labels")
-            elif isinstance(given, list):
-                output, labels = net(given[0]), given[-1] if len(given) > 1 else None
             else:
-                output = net(given)
+                x, *rest = given if isinstance(given, list) else [given]
+                output, labels = net(x), rest[-1] if rest else None
         except Exception as error:
             raise ValueError(
                 f"model must take what loader gives, but batch {number} raised "
@@ -321,12 +300,11 @@ def watch(norm: Norm, module: nn.Module, args: tuple, named: dict) -> None:
     norm.samples, norm.dtype = norm.samples + len(x), x.dtype
     epses = (getattr(module, name, None) for name in ("eps", "variance_epsilon", "epsilon"))
     default = torch.finfo(x.dtype).eps if isinstance(module, nn.RMSNorm) else 0.0
-    norm.eps = next((float(eps) for eps in epses if isinstance(eps, float)), default)
-    if norm.by_batch and module.running_mean is not None:
-        module.training = values > 1  # PyTorch raises for one
-    written = getattr(x, "written", None)
-    if written and written[1] == x._version and isinstance(module, BATCH | INSTANCE):
-        norm.bias = written[0]
+    norm.eps = next((eps for eps in epses if isinstance(eps, float)), default)
+    if isinstance(module, OWN):
+        module.training = norm.by_batch and values > 1  # PyTorch raises for one
+        name, version = getattr(x, "written", ("", 0))
+        norm.bias = name if version == x._version else ""
     if not dims:
         return
     var, mean = torch.var_mean(view if x.element_size() > 2 else view.float(), dims, correction=0)
@@ -370,18 +348,24 @@ def judge(norm: Norm, net: nn.Module, decays: dict | None) -> None:
         getattr(module, name, None) for name in ("running_mean", "running_var", "weight", "bias")
     )
     learns, kept = [p for p in own if p.requires_grad], mean is not None
-    still = kept and not norm.by_batch
-    norm.frozen = " and ".join(["γ, β"] * bool(own and not learns) + ["statistics"] * still)
+    norm.stays = kept and not norm.by_batch
+    norm.frozen = " and ".join(["γ, β"] * bool(own and not learns) + ["statistics"] * norm.stays)
     if kept or isinstance(module, BATCH):
         norm.mode = "batch" if module.training or not kept else "stored"
-    norm.alone = kept and norm.by_batch and module.training and not net.training
+    norm.momentum = (getattr(module, "momentum", None) or 0.0) * kept
+    norm.moves = kept and norm.by_batch and module.training
+    norm.alone = norm.moves and not net.training
     norm.finite &= all(bool(p.isfinite().all()) for p in own)
     if decays is not None:
-        norm.decay = math.nan if {*learns} - {*decays} else max(map(decays.get, learns), default=0.0)
+        norm.decay = (
+            math.nan if {*learns} - {*decays} else max(map(decays.get, learns), default=0.0)
+        )
     moved = beta is not None and bool(beta.any())
     if gamma is not None:
         gains = (gamma.detach() + (norm.layout[3] if norm.layout else 0)).abs()
-        norm.dead = int((gains < 1e-3 * gains.max()).sum()) if gains.any() else moved * gains.numel()
+        norm.dead = (
+            int((gains < 1e-3 * gains.max()).sum()) if gains.any() else moved * gains.numel()
+        )
         moved |= bool((gains != gains.flatten()[0]).any())
     if not kept:
         return
@@ -393,7 +377,7 @@ def judge(norm: Norm, net: nn.Module, decays: dict | None) -> None:
         first, *others = map(fresh, norm.sums.values())
         norm.apart = max((distance(first, o, norm.eps) for o in others), default=SAME)
         norm.off = distance((mean, var), fresh(*norm.sums.values()), norm.eps)
-        if begun and not still and far(norm.off, 2 / math.sqrt(norm.samples)):
+        if begun and not norm.stays and far(norm.off, 2 / math.sqrt(norm.samples)):
             norm.stored = "off"
 
 
@@ -408,16 +392,12 @@ def passes(model: nn.Module, norms: dict[str, Norm], batches: list) -> tuple[str
         ) from error
     net.train()
     modules = {name: net.get_submodule(name) for name in norms}
-    for name, norm in norms.items():  # a norm that is frozen for good does not answer train()
+    for name, norm in norms.items():  # what is frozen for good does not answer train()
         norm.by_batch &= (norm.module if model.training else modules[name]).training
     net.eval()
-    hooks = [
-        module.register_forward_hook(partial(mark, name))
-        for name, module in net.named_modules()
-        if isinstance(module, LINEAR)
-    ]
+    layers = {n: module for n, module in net.named_modules() if isinstance(module, LINEAR)}
+    hooks = [module.register_forward_hook(partial(mark, n)) for n, module in layers.items()]
     for name, norm in norms.items():
-        modules[name].training = norm.by_batch
         hook = partial(watch, norm)
         hooks.append(modules[name].register_forward_pre_hook(hook, with_kwargs=True))
     measure, score = run(net, batches, norms.values())
@@ -426,12 +406,12 @@ def passes(model: nn.Module, norms: dict[str, Norm], batches: list) -> tuple[str
         hook.remove()
     net.eval()
     able = {modules[name]: norm for name, norm in norms.items() if norm.sums and norm.by_batch}
-    able = {module: norm for module, norm in able.items() if module.running_mean is not None}
-    if measure and able:
+    if measure and able and all(m.running_mean is not None for m in able):
         scores.append(run(net, batches)[1])
         for module, norm in able.items():
-            for kept, new in zip((module.running_mean, module.running_var), fresh(*norm.sums.values()), strict=True):
-                kept.copy_(new)
+            module.running_mean, module.running_var = (
+                new.to(module.running_mean) for new in fresh(*norm.sums.values())
+            )
         scores.append(run(net, batches)[1])
     return measure, tuple(scores)
 
@@ -468,7 +448,7 @@ def audit_norms(
     places: dict[nn.Module, tuple] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         places[module] = (*places.get(module, ()), name or "model")
-    seen = {name: Norm(places[m], m, isinstance(m, BATCH)) for name, m in found.items()}
+    seen = {name: Norm(places[m], m, isinstance(m, OWN)) for name, m in found.items()}
     with torch.random.fork_rng():
         measure, scores = passes(model, seen, taken(loader, batches))
     groups = optimizer.param_groups if optimizer else []
@@ -478,26 +458,22 @@ def audit_norms(
         judge(norm, model, decays if optimizer else None)
         norm.tied = any(uses[p] > 1 for p in norm.module.parameters(recurse=False))
     findings = []
-    for name, page, bad, says in CHECKS:
-        hits = [norm for norm in seen.values() if bad(norm)]
+    for name, page, check in CHECKS:
+        hits = {norm.names[0]: said for norm in seen.values() if (said := check(norm))}
         if hits:
-            findings.append(Finding(name, tuple(n.names[0] for n in hits), says(hits[0]), page))
-    return Audit((*seen.values(),), (*findings,), measure, scores)
+            findings.append(Finding(name, tuple(hits), next(iter(hits.values())), page))
+    return Audit(tuple(seen.values()), tuple(findings), measure, scores)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m normlib.audit", description=__doc__)
-    parser.add_argument("place", metavar="MODULE:FUNCTION", help="returns the model and a loader")
-    given = parser.parse_args(arguments)
+    parser.add_argument("place", metavar="MODULE:FUNCTION")
     sys.path.insert(0, os.getcwd())
     try:
-        model, loader, *optimizer = pkgutil.resolve_name(given.place)()
-        audit = audit_norms(model, loader, optimizer=optimizer[0] if optimizer else None)
-    except (ValueError, ImportError, AttributeError, TypeError) as error:
-        print(f"normlib.audit: {error}", file=sys.stderr)
-        return 2
-    except Exception:
-        traceback.print_exc()
+        made = pkgutil.resolve_name(parser.parse_args(arguments).place)()
+        audit = audit_norms(*made[:2], optimizer=made[2] if len(made) > 2 else None)
+    except Exception as error:
+        print(f"normlib.audit: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     print(audit)
     return 1 if audit.findings else 0
