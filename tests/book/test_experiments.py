@@ -159,6 +159,3 @@ def test_with_the_statistics_of_the_batch_inference_is_training():
     norm = networks.at_inference(networks.statistics(params, x))
     both = [networks.forward(params, x, n)[0] for n in (norm, norm, batch_norm)]
     assert max(np.abs(y - both[-1]).max() for y in both) < 1e-10
-
-
-# Deep nets in torch.

@@ -2,17 +2,7 @@
 
 import numpy as np
 
-from normbook.studies import neighbours, rms_norm, spectral_norm
-
-
-def test_the_largest_weight_keeps_its_bound_and_attains_it():
-    """On random keys, and with equality where one key is the query and all others oppose it."""
-    rng = np.random.default_rng(0)
-    drawn = [neighbours.largest_weight(rng.standard_normal(8), rng.standard_normal((9, 8)), 2.0)]
-    opposed = np.eye(1, 8) * np.r_[1, -np.ones(8)][:, None]
-    extreme = neighbours.largest_weight(np.eye(1, 8)[0], opposed, 2.0)
-    bound = neighbours.most_that_fits(2.0, 9)
-    assert max(drawn) <= bound and np.isclose(extreme, bound)
+from normbook.studies import rms_norm, spectral_norm
 
 
 def test_the_gradient_of_the_weights_before_rms_norm_is_that_of_the_loss():

@@ -57,6 +57,3 @@ def test_a_class_is_predicted_with_the_statistics_of_the_training_set():
     assert np.array_equal(parts.predict(params, x, x[:40]), by_training[:40])
     alone = networks.forward(params, x[:40], batch_norm)[0].argmax(axis=1)
     assert not np.array_equal(alone, by_training[:40])
-
-
-# The experiment itself.

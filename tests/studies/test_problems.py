@@ -49,8 +49,3 @@ def test_exercises_are_read_up_to_the_next_section_and_must_say_their_kind(tmp_p
         write_page(tmp_path, f"## Exercises\n\n{wrong}")
         with pytest.raises(ValueError, match="expected a grade of On paper"):
             problems.exercises(tmp_path, ["page"])
-
-
-def test_a_statement_is_listed_without_verdicts_and_links():
-    text = "So [it is](a) ([white: holds](claims/b.ipynb#c)). Why?"
-    assert problems.without_links(text) == "So it is. Why?"
