@@ -1,7 +1,6 @@
-"""Every planted error has its place, is caught at least twice, and the honest layer not at all."""
+"""A planted error has one place, or planting stops; test_report.py counts who catches it."""
 
 import importlib
-import itertools
 import textwrap
 from functools import partial
 
@@ -19,35 +18,10 @@ from normlib.verify.planted import (
     plant_in,
     planted_errors,
 )
-from normlib.verify.run import WITNESSES
 
 PAIR = batch_norm, batch_norm_backward
 PLANTS = evidence.batch_norm.plants
 ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
-TWINS = evidence.batch_norm.twins()
-WRONG_FORWARDS = ["ddof = 1, forward and backward", "eps outside the root, forward and backward"]
-
-
-@pytest.fixture(scope="module")
-def table() -> dict[str, set[str]]:
-    """For each planted error, the witnesses that catch it."""
-    known = evidence.batch_norm()
-    known["small"] = known["small"]()[:1]  # the algebra of one shape is enough here
-    found = falsify(*PAIR, ARGS, rng=np.random.default_rng(1), **known)
-    assert found.caught.shape == (len(found.errors), len(WITNESSES))
-    hits = (itertools.compress(found.witnesses, row) for row in found.caught)
-    return dict(zip(found.errors, map(set, hits), strict=True))
-
-
-@pytest.mark.parametrize("error", TWINS)
-def test_each_planted_error_is_caught_by_two_witnesses_or_more(table, error):
-    assert len(table[error]) >= 2
-
-
-@pytest.mark.parametrize("error", WRONG_FORWARDS)
-def test_a_wrong_forward_with_its_own_right_gradient_is_caught_by_the_reference_alone(table, error):
-    assert "forward" in table[error]
-    assert not table[error] & {"exact", "complex step", "central differences"}
 
 
 def compute(forward, backward) -> np.ndarray:
