@@ -1,7 +1,6 @@
 """One call for any layer: what it takes, what it finds out by itself, and what it says."""
 
 import re
-import sys
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from cases import take_floats_alone
-from project import run
 
 import normlib
 from normbook.studies import own_layer
@@ -373,12 +371,6 @@ def test_a_layer_that_answers_otherwise_the_second_time_is_seen():
     assert ("dweight", "the same once more") in {(c.argument, c.how) for c in verdict.red}
 
 
-def test_float32_has_bounds_of_its_own_and_they_are_printed():
-    for dtype, bounds in ((np.float32, {"1e-04", "1e-02"}), (float, {"1e-10", "1e-07"})):
-        verdict = judge(*BATCH, **THREE, **REFERENCE, dtype=dtype)
-        assert not verdict.red and set(re.findall(r"\d\S*e-\d+", repr(verdict))) == bounds
-
-
 REFUSED = {  # a layer, options, and the message
     "no numbers": (NORM, {}, "args or shapes must be given, but got none; try"),
     "numbers twice": (
@@ -592,16 +584,6 @@ def test_the_command_refuses_words_that_it_cannot_read(words, capsys):
     with pytest.raises(SystemExit) as stopped:
         command.main([f"{MODULE}:RMSNorm", "--shapes", "4", *words])
     assert stopped.value.code == 2 and "expected a s" in capsys.readouterr().err
-
-
-def test_the_command_runs_from_the_folder_of_the_layer(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "def double(x):\n    return 2 * x, None\n\ndef back(dy, cache):\n    return 2 * dy\n"
-    )
-    words = ["-m", "normlib.verify", "mine:double", ":back", "--shapes", "3x2", "--small", "2x1"]
-    done = run(sys.executable, *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "exact" in done.stdout.partition("not run")[0]
 
 
 # Arrays of other libraries.
