@@ -7,7 +7,6 @@ import inspect
 import re
 
 import nbformat
-import notebooks
 import pytest
 from project import NOTEBOOKS, TOC, listed
 
@@ -140,11 +139,3 @@ def test_the_table_of_contents_names_exactly_the_chapters_and_no_two_pages_alike
     assert {page for page in pages if page.startswith("chapters/")} == chapters
     assert len({page.rsplit("/", 1)[-1] for page in pages}) == len(pages)
     assert {"/" in name for name in NOTEBOOKS} == {True, False}  # claims pages, and others
-
-
-def test_copies_that_jupyter_keeps_are_not_pages(tmp_path, monkeypatch):
-    for name in ("a", "claims/b", ".ipynb_checkpoints/a-checkpoint", "claims/.hidden/c"):
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / f"{name}.ipynb").touch()
-    monkeypatch.setattr(notebooks, "CHAPTERS", tmp_path)
-    assert [*notebooks.notebooks()] == ["a", "claims/b"]
