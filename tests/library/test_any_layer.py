@@ -436,22 +436,12 @@ def test_a_kink_within_the_step_makes_no_right_layer_red(layer, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, float])
-def test_a_kink_in_the_wrong_place_is_red_wherever_an_entry_lies_between(dtype):
-    """Also where it lies within the step; in float32 one whose upstream gradient is a hundredth
-    of the largest is below the bound, in the middle of a slope too."""
-    between = 0
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        x, threshold = rng.standard_normal((16, 16)).astype(dtype), 10 ** rng.uniform(-4, -1)
-        forward = take_floats_alone(partial(relu, threshold=threshold))
-        problem = Problem(forward, mask_upstream, (x,), rng)
-        wrong = (x > 0) & (x <= threshold)
-        seen = np.abs(problem.dy[wrong]) > 3 * problem.bounds.central * problem.scales[0]
-        between += seen.any()
-        red = any(c.failure for c in verify.central_differences(problem))
-        assert red or not seen.any(), seed
-        assert wrong.any() or not red, seed
-    assert between >= 10
+def test_a_kink_in_the_wrong_place_is_red_where_an_entry_lies_between(dtype):
+    """In float32 one whose upstream gradient is a hundredth of the largest is below the bound."""
+    for seed in range(10):
+        x = np.random.default_rng(seed).standard_normal((16, 16)).astype(dtype)
+        forward = take_floats_alone(partial(relu, threshold=0.03))
+        assert ((x > 0) & (x <= 0.03)).any() == catch(forward, mask_upstream, (x,), seed=seed)
 
 
 def test_at_a_kink_itself_every_value_between_the_slopes_is_right_and_no_other():

@@ -1,4 +1,4 @@
-"""Batch norm and its core: numbers by hand, torch's own layer, and the edges of floating point."""
+"""Batch norm and its core: numbers by hand, number systems, and the edges of floating point."""
 
 from fractions import Fraction
 
