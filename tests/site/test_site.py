@@ -253,32 +253,6 @@ def test_what_the_search_knows_by_name_is_there(texts):
     assert [n for n, (page, at) in names.items() if f'id="{at}"' not in texts[f"{page}.html"]] == []
 
 
-# How a page arrives.
-
-WAITING = """[...document.querySelectorAll('.bd-article section section')]
-  .filter(section => getComputedStyle(section).contentVisibility !== 'visible').length"""
-# The most sections that waited when something asked for a frame, as page.js does for the next one.
-COUNTED = f"""window.waited = 0;
-const ask = requestAnimationFrame;
-window.requestAnimationFrame = act => {{
-  waited = Math.max(waited, {WAITING});
-  return ask(act);
-}};"""
-
-
-@pytest.mark.parametrize("place, waits", [("", True), ("#code", False)])
-def test_what_is_below_waits_only_while_a_page_is_entered_at_its_top(browser, root, place, waits):
-    page = browser.new_page()
-    page.add_init_script(COUNTED)
-    page.goto(f"{root}chapters/batch-norm.html{place}")
-    page.wait_for_function(checks.ARRIVED)
-    assert (page.evaluate("waited") > 0) == waits
-    assert page.evaluate(WAITING) == 0
-    page.reload()  # where the reader was is kept
-    assert page.evaluate("waited") == 0
-    page.close()
-
-
 # From a folder, without a server.
 
 
@@ -329,25 +303,10 @@ def test_the_keyboard_reaches_the_head_of_a_page_and_shows_where_it_is(opened):
     assert {name for name in wanted if not reached[name]} == set()
 
 
-def test_keys_open_the_search_and_close_it(opened):
-    page = opened("chapters/batch-norm.html")
-    field = page.locator(".search-button__wrapper input")
-    page.keyboard.press("Control+k")
-    assert field.is_visible() and field.evaluate("e => e === document.activeElement")
-    page.keyboard.press("Escape")
-    assert not field.is_visible()
-
-
 @pytest.fixture(scope="module")
 def texts(folder):
     """The HTML of every page."""
     return {name: (folder / name).read_text("utf-8") for name in [*PAGES, "genindex.html"]}
-
-
-def test_each_page_has_a_line_that_says_what_it_is_about(texts):
-    lines = [re.findall(r'<meta name="description" content="([^"]+)"', t) for t in texts.values()]
-    assert all(lines), [name for name, line in zip(texts, lines, strict=True) if not line]
-    assert len({line for line, *_ in lines}) == len(lines)
 
 
 def test_figures_count_from_one_on_every_page(texts):
