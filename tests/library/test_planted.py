@@ -13,7 +13,6 @@ from normlib.verify.planted import (
     Edit,
     Plant,
     PlantingError,
-    falsify,
     plant,
     plant_in,
     planted_errors,
@@ -113,16 +112,10 @@ def measure(forward, backward) -> tuple[float, float]:
     return forward(np.ones(1))[0].item(), backward(np.ones(1), None).item()
 
 
-def test_functions_and_constants_of_one_name_in_two_modules_stay_apart(in_two_modules):
+def test_functions_and_constants_of_one_name_stay_apart_and_an_import_is_followed(in_two_modules):
     nothing = plant("nothing", "forward", "scale(x)", "scale(x) + 0")
-    assert measure(*plant_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
-    options = {"plants": (nothing,), "rng": np.random.default_rng(0)}
-    table = falsify(*in_two_modules, (np.arange(3.0),), **options)
-    assert "nothing" in table.without_effect
-
-
-def test_a_planted_error_reaches_the_module_that_imports_the_function(in_two_modules):
     tripled = plant("tripled", "scale", "EPS * x", "3 * x")
+    assert measure(*plant_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
     assert measure(*plant_in(*in_two_modules, tripled)) == (3, 3)
     with pytest.raises(PlantingError, match="it stands there 2 times"):
         plant_in(*in_two_modules, plant("which?", "scale", "EPS", "3"))
