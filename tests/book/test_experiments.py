@@ -71,14 +71,6 @@ def test_every_step_of_the_loop_starts_where_the_last_one_ended():
     assert np.allclose(points, expected, rtol=1e-12)
 
 
-def test_weight_decay_takes_the_same_share_in_every_step():
-    """Without a gradient, each step takes the share ηλ of the weights."""
-    params, rate, decay = {"x": 2.0}, 0.3, 0.2
-    for _ in range(4):
-        params, _ = training.sgd(params, {"x": 0.0}, rate, decay=decay)
-    assert np.isclose(params["x"], 2 * (1 - rate * decay) ** 4, rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     "ours_of, theirs_of",
     [
