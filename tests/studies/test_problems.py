@@ -1,6 +1,4 @@
-"""Problems that come out even, and the list of all exercises."""
-
-import json
+"""Problems that come out even."""
 
 import numpy as np
 import pytest
@@ -26,26 +24,3 @@ def test_every_row_that_is_drawn_comes_out_even_whatever_the_seed(name):
             for numbers in problem:
                 assert all(map(fraction, numbers))  # it refuses what is no simple fraction
             assert problem.dx.any()
-
-
-def write_page(folder, *cells):
-    cells = [{"cell_type": "markdown", "source": [cell]} for cell in cells]
-    (folder / "page.ipynb").write_text(json.dumps({"cells": cells}), "utf-8")
-
-
-def test_exercises_are_read_up_to_the_next_section_and_must_say_their_kind(tmp_path):
-    fold = "<details><summary>Hint</summary>\n\nLook.\n\n</details>"
-    one, two = (f"**{n}.** *To think.* Why $x_{n}$?\n\n{fold}\n" for n in (1, 2))
-    write_page(tmp_path, f"## Exercises\n\n{one}\n{two}", one, "## Recap", one)
-    found = problems.exercises(tmp_path, ["page"])
-    assert [(e.number, e.grade, e.text) for e in found] == [
-        (n, "To think", f"Why $x_{n}$?") for n in (1, 2, 1)
-    ]
-    for wrong in (
-        one.replace("*To think.* ", ""),
-        one.replace("think", "sing"),
-        "**1.** *To think.* x",
-    ):
-        write_page(tmp_path, f"## Exercises\n\n{wrong}")
-        with pytest.raises(ValueError, match="expected a grade of On paper"):
-            problems.exercises(tmp_path, ["page"])
