@@ -186,3 +186,8 @@ def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():
     forward, args = case.drawn(case.examples[0], rng)
     with pytest.raises(verify.VerificationError, match="double backward of torch's layer"):
         verify.backward(forward, case.backward, args, rng=rng, reference=case.reference)
+
+
+def test_scalings_of_three_samples_have_the_values_found_by_hand():
+    x = np.array([[1.0, -4.0, 7.0], [3.0, 4.0, 7.0], [4.0, 0.0, 7.0]])
+    assert_array_equal(normlib.fit_min_max(x), ([1.0, -4.0, 7.0], [3.0, 8.0, 1.0]))  # to 0 … 1
