@@ -67,8 +67,9 @@ def with_report(page):
 @pytest.fixture(scope="module")
 def root(folder):
     """Serve the site as `make serve` does, and return the printed address."""
-    command = [sys.executable, str(ROOT / "tools" / "serve.py"), str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, *"-u -m http.server 0 --bind 127.0.0.1 -d".split(), folder]
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen(command, **quiet) as server:
         yield re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())[0]
         server.terminate()
 
