@@ -67,7 +67,11 @@ def with_report(page):
 @pytest.fixture(scope="module")
 def root(folder):
     """Serve the site as `make serve` does, and return the printed address."""
-    command = [sys.executable, *"-u -m http.server 0 --bind 127.0.0.1 -d".split(), folder]
+    command = [
+        sys.executable,
+        *["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "-d"],
+        folder,
+    ]
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     with subprocess.Popen(command, **quiet) as server:
         yield re.search(r"http://127\.0\.0\.1:\d+/", server.stdout.readline())[0]
