@@ -12,21 +12,18 @@ import found
 import index_words
 import page_budget
 import pytest
-import records
 import run_page
 import site_checks as checks
-import verification
-from project import CHAPTERS, NOTEBOOKS, ROOT, TOC, listed, make, read_cells
+from project import NOTEBOOKS, ROOT, TOC, listed, make, read_cells
 from site_checks import DESK, PHONE
 
 from normbook.claims import FALSE, register
 from normbook.show.blackboard import BOARDS
-from normlib.verify.run import WITNESSES
 
 pytestmark = pytest.mark.programs
 
 PAGES = [f"{page}.html" for page in listed(TOC)]
-FULL, SEARCH = "full-report.html", "search.html"
+SEARCH = "search.html"
 
 
 @pytest.fixture(scope="module")
@@ -37,31 +34,9 @@ def folder(tmp_path_factory):
     result = make(ROOT, "book", f"OUT={shlex.quote(str(out))}")
     assert result.returncode == 0, result.stdout + result.stderr
     html = out / "_build" / "html"
-    full = with_report((html / "report.html").read_text(encoding="utf-8"))
-    for name, page in {**PLANTED, FULL: full}.items():
+    for name, page in PLANTED.items():
         (html / name).write_text(page, encoding="utf-8")
     return html
-
-
-def with_report(page):
-    """Put the report of a run into a page: how wide it gets depends on the run."""
-    found = {"error": 3e-14, "bound": 1e-10, "failures": []}
-    entry = {
-        "name": "batch_norm_inference, images",
-        "witnesses": [*WITNESSES],
-        "shapes": [[128, 64, 32, 32], [64], [64], [64], [64]],
-        "arguments": {f"d{name}": dict.fromkeys(WITNESSES, found) for name in ("gamma", "mean")},
-        "not run": [],
-        "planted": 16,
-        "caught": 16,
-        "fewest": 3,
-    }
-    run = {"date": records.now(), "passed": 40, "failed": 0, "skipped": 0, "of": 40}
-    run |= {"commit": "0123abc with changes", "layers": {entry["name"]: entry}}
-    run |= records.environment()
-    names = [*(f"chapters/{path.name}" for path in CHAPTERS), verification.LAYERS]
-    found = {n: records.Found(n, records.VERIFIED, {"file": n} | run) for n in names}
-    return page.replace("</article>", verification.html(found) + "</article>")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +57,7 @@ def root(folder):
 def seen(root, tmp_path_factory):
     """What the browser sees on every page, by its name, with letters wider than those of common
     fonts, also in formulas."""
-    names = [*PAGES, FULL, SEARCH, *PLANTED]
+    names = [*PAGES, SEARCH, *PLANTED]
     wide = fonts.wide(tmp_path_factory.mktemp("wide"))
     found = checks.survey([root + name for name in names], wide)
     return dict(zip(names, found.values(), strict=True))
@@ -114,8 +89,7 @@ def opened(browser, root):
 def test_no_page_has_a_fault(seen, check):
     """No complaint or failed request, none to another host; formulas, Markdown and pictures are
     drawn; text is legible in light and dark; all of it fits a desk and a phone."""
-    others = {"console": [SEARCH]} | {room: [FULL] for room in checks.ROOM}
-    names = PAGES + others.get(check, [])
+    names = [*PAGES, SEARCH] if check == "console" else PAGES
     assert [(n, line) for n in names for line in checks.problems(seen[n], check)] == []
 
 
