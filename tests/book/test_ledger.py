@@ -124,13 +124,6 @@ def test_a_decision_that_agrees_with_the_register_is_shown_with_its_anchor(claim
     assert claims[name].verdict in repr(decision) and claims[name].remark in repr(decision)
 
 
-def test_bounds_answer_for_an_interval_only_if_all_of_it_lies_on_one_side_of_each():
-    across, within, outside = (0, 3), (-3, 3), (2, 3)
-    for bounds, said in ((across, None), ((-3, 1), None), (within, True), (outside, False)):
-        assert ledger.decision.by_bounds(*bounds, "given", WIDE) is said
-    assert ledger.decision.by_bounds(-np.inf, -1, "given", WIDE) is False
-
-
 # Ten seeds whose interval lies above 0, and would not without the best of them.
 BARELY = ledger.interval(np.linspace(-0.16, 0.5, 10))
 

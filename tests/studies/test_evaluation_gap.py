@@ -24,15 +24,6 @@ def test_accuracies_and_new_statistics_leave_a_network_as_it_was():
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_batch_statistics_do_not_see_what_is_stored():
-    net = quick()
-    read = evaluation.accuracy(net, TRAIN, by_batches=True)
-    for norm in evaluation.norms(net):
-        norm.running_mean += 100
-    assert evaluation.accuracy(net, TRAIN, by_batches=True) == read
-    assert evaluation.accuracy(net, TRAIN) < read - 20
-
-
 def test_accumulated_parts_are_one_step_with_the_mean_gradient():
     net = evaluation.network(0).double()
     for module in evaluation.norms(net):
