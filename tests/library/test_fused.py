@@ -122,14 +122,6 @@ def test_a_float32_whose_square_is_none_is_normalized_as_any_other(case, shapes,
     assert max(measure_errors(case, partial(forward, eps=0.0), args, dy)) <= allow_units(args)
 
 
-@each_case
-def test_types_are_promoted_as_numpy_promotes_them(case):
-    forward, (x, *parameters), dy = draw(case, case.examples[0], np.float32, 0.0)
-    assert forward(x, *(p.astype(float) for p in parameters))[0].dtype == np.float64
-    gradients = case.backward(dy.astype(float), forward(x, *parameters)[1])
-    assert {g.dtype for g in gradients} == {np.dtype(np.float64)}
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @each_case
 def test_the_number_of_threads_changes_no_bit(case, dtype, monkeypatch):

@@ -7,9 +7,3 @@ from normlib import layers
 def test_another_function_in_a_row_has_other_axes():
     row = all_layers.ROWS["Batch norm"]
     assert all_layers.shared_axes(row._replace(forward=layers.instance_norm)) == ("H", "W")
-
-
-def test_every_pair_of_functions_with_a_table_of_invariances_has_a_row():
-    assert {row.invariant for row in all_layers.ROWS.values()} | {"partial RMS"} == set(
-        all_layers.invariances.LAYERS
-    )

@@ -88,15 +88,3 @@ def test_the_habits_of_running_statistics_are_found(habits, momentum, variance):
     of = answers_of(norm=np.copy, **habits)
     assert frameworks.momentum(of, "batch") == momentum
     assert frameworks.running_variance(of, "batch") == variance
-
-
-def test_a_variance_in_one_pass_is_found():
-    def in_float32(x, one_pass):
-        x = x.astype(np.float32)
-        mean = x.mean()
-        variance = (x * x).mean() - mean * mean if one_pass else ((x - mean) ** 2).mean()
-        return (x - mean) / np.sqrt(np.maximum(variance, 0) + np.float32(1e-5))
-
-    for one_pass, said in ((True, "wrong"), (False, "right")):
-        of = answers_of(norm=partial(in_float32, one_pass=one_pass))
-        assert frameworks.far_from_zero(of, "batch") == said
