@@ -125,11 +125,6 @@ def test_every_notebook_is_valid_nbformat():
         assert notebook.nbformat == 4, name
 
 
-def test_a_path_of_one_machine_is_told_from_an_address():
-    assert PATH.search("open('/home/ada/data.csv')") and PATH.search(r"C:\Users\ada")
-    assert not PATH.search("https://a.org/tmp/x, 1/2")
-
-
 # The contents.
 
 

@@ -340,12 +340,6 @@ def test_a_faint_line_and_a_small_button_are_reported(context):
     page.close()
 
 
-def test_without_scripts_the_picture_stands_in_its_place(browser):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = open_in(context, NAMES[0])
-        assert page.locator("figure img").is_visible() and page.locator(".explorer").count() == 0
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_on_paper_the_picture_stands_in_its_place(opened, name):
     page, seen = opened(name), {}

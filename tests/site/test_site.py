@@ -321,17 +321,6 @@ def test_one_switch_opens_all_folded_code_and_closes_it(opened):
     assert page.evaluate(closed) == before
 
 
-def test_a_box_that_scrolls_is_reached_by_the_keyboard(opened):
-    page = opened("chapters/batch-norm.html")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function("""() => {
-      const reached = [...document.querySelectorAll('article pre')].filter(e => e.tabIndex === 0);
-      const wide = [...document.querySelectorAll('article pre')]
-        .filter(e => e.scrollWidth > e.clientWidth + 1);
-      return reached.length && wide.every(e => reached.includes(e));
-    }""")
-
-
 def test_every_notebook_says_how_to_run_it_and_what_it_names_is_there(texts, folder):
     for name in NOTEBOOKS:
         text = texts[f"chapters/{name}.html"]
