@@ -518,9 +518,6 @@ COMMANDS = {  # words, the exit code, and what is printed, or in one line said o
     "no such argument": (
         [f"{MODULE}:RMSNorm", "--positive", "var"], 2,
         r"^.*positive must name .*'weight'.* got .*'var'.*$"),
-    "no such setting": (
-        [*PAIR, "--varied", "groups"], 2,
-        r"^.*varied must name settings .*'eps'.* got .*'groups'.*$"),
     "a layer that fails": ([*PAIR, "--set", "eps=none"], 2, "Traceback"),
 }  # fmt: skip
 

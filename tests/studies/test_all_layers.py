@@ -1,9 +1,8 @@
-"""The overview asks the shipped functions."""
+"""The overview leaves no layer out."""
 
 from normbook.studies import all_layers
-from normlib import layers
 
 
-def test_another_function_in_a_row_has_other_axes():
-    row = all_layers.ROWS["Batch norm"]
-    assert all_layers.shared_axes(row._replace(forward=layers.instance_norm)) == ("H", "W")
+def test_every_pair_of_functions_with_a_table_of_invariances_has_a_row():
+    invariant = {row.invariant for row in all_layers.ROWS.values()} | {"partial RMS"}
+    assert invariant == set(all_layers.invariances.LAYERS)
