@@ -240,7 +240,6 @@ RIGHT = {
     "indices in front": Row(
         (lambda at, weight: embed(weight, at), embed_backward), {"args": PLACES["args"][::-1]}),
     "a number": Row(SCALED, SCALAR, {"layouts", "dalpha"}),
-    "a number of float32": Row(SCALED, SCALAR | {"dtype": np.float32}, {"layouts", "dalpha"}),
     "a number in torch": Row((lambda x, alpha: torch.tanh(alpha * x),), SCALAR),
     "several outputs": Row(
         SQUARES, ALONE | {"reference": lambda x: square_and_sum(x)[0]},

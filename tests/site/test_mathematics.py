@@ -4,7 +4,6 @@ import string
 import unicodedata
 
 import mathematics
-import mathematics_font
 import pytest
 
 WRONG = {
@@ -22,11 +21,6 @@ def test_a_wrong_formula_is_told_with_its_reason(latex):
     with pytest.raises(ValueError, match="expected") as raised:
         mathematics.display(latex)
     assert WRONG[latex] in str(raised.value)
-
-
-def test_the_font_has_the_characters_that_its_maker_lists():
-    listed = {chr(code) for code in mathematics_font.characters()}
-    assert {sign for sign in listed if unicodedata.name(sign, "")} == mathematics.drawable()
 
 
 def test_the_font_has_the_italic_of_every_letter():
