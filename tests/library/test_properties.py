@@ -459,7 +459,7 @@ def find_moments(x: np.ndarray, axes: tuple[int, ...]) -> tuple[Bounded, Bounded
 def test_running_statistics_are_right_to_rounding(x, momentum):
     axes = (0, *range(2, x.ndim))
     values = x.size // x.shape[1]
-    start = np.ones(x.shape[1], x.dtype)
+    start = np.full(x.shape[1], 3, x.dtype)
     if values < 2:
         with pytest.raises(ValueError, match="at least 2 values"):
             normlib.update_running(start, start, x)
@@ -472,8 +472,8 @@ def test_running_statistics_are_right_to_rounding(x, momentum):
         (at_mean, at_var),
         strict=True,
     ):
-        expected = (1 - momentum) + momentum * true
-        rounded = 4 * u * ((1 - momentum) + momentum * np.abs(true))
+        expected = 3 * (1 - momentum) + momentum * true
+        rounded = 4 * u * (3 * (1 - momentum) + momentum * np.abs(true))
         assert ours.dtype == x.dtype
         assert measure_excess(ours, expected, momentum * bound + rounded) <= 1
 
