@@ -40,7 +40,7 @@ check: $(READY)  ## run again only what has changed since it was verified
 	@$(PY) tools/check.py $(WORKERS)
 
 serve: book  ## show the site on a free port of this machine
-	@$(PY) tools/serve.py $(BUILD)/html
+	@echo "Ctrl-C ends it."; $(PY) -u -m http.server 0 --bind 127.0.0.1 -d $(BUILD)/html 2>/dev/null
 
 zip: book  ## pack the site: unpacked, it can be read from its folder without a server
 	@$(PY) -m zipfile -c $(BUILD)/normalization-layers.zip $(BUILD)/html
