@@ -118,6 +118,9 @@ TYPES |= {".woff": "font/woff", ".png": "image/png"}
 MARKS = {"nav": "<nav epub", "mathml": "<math"}  # a property of a file, and what shows it
 STYLES = ("displaystyle", "scriptlevel")
 FACE = '@font-face { font-family: "Book Math"; src: url("book-math.woff"); }\n'
+FACE += (
+    "div.math > div { max-width: 100%; padding: 0.15em; overflow-x: auto; overflow-y: hidden; }\n"
+)
 
 
 def file(title: str, body: str) -> str:
