@@ -22,7 +22,7 @@ from project import ROOT, environment, make, run
 
 pytestmark = pytest.mark.programs
 
-TARGETS = "help book test check serve zip audit lab refresh bench peers processors mutants"
+TARGETS = "help book test check serve zip pdf epub audit lab refresh bench peers processors mutants"
 FRAME = "Makefile _config.yml _static _templates LICENSE pyproject.toml tools site "
 FRAME += "requirements.txt requirements.lock normbook/pyproject.toml"
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
