@@ -469,3 +469,26 @@ def easily(seed: int) -> dict[str, float]:
 # Easily: a rate twice as large as the best one is enough, in each of the five nets. As before, a
 # tenth of the units on a tenth of their slope would be felt in the gradient.
 EASILY = Trial(easily, seeds=range(9920, 9936), bounds={"001-51": 0.1})
+
+
+# Tenfold weights are saturated, and the same steps are smaller beside them. Here saturation alone
+# is changed: the weights stay, and each hidden unit gets a shift of one size and a random sign.
+
+
+def shifted(seed: int) -> dict[str, float]:
+    """Four layers of tanh from careful weights. How much higher a loss 150 small steps reach if the
+    shifts start at ±3, where the slope is a hundredth, than if they start at 0, in powers of two;
+    and at ±0.3, where it is nine tenths. The shares are of saturated units at the start."""
+    start, found = start_of(seed, 4, FOR_TANH, 150), {}
+    for size in (0.0, 0.3, 3.0):
+        signs = np.random.default_rng([seed, 2]).choice([-1.0, 1.0], (4, 64))
+        moved = {f"beta{layer}": size * row for layer, row in enumerate(signs)}
+        other = start._replace(params=start.params | moved)
+        found[f"share, {size:g}"] = share_saturated(other.params, start)
+        found[f"loss, {size:g}"] = float(tanh_run(other, 0.1)[1][-15:].mean())
+    logs = {size: np.log2(found[f"loss, {size}"] / found["loss, 0"]) for size in ("0.3", "3")}
+    return found | {f"slower, {size}": float(log) for size, log in logs.items()}
+
+
+# As before, twice the loss after as many steps is slow.
+SHIFTED = Trial(shifted, seeds=range(9960, 9972), bounds={"001-52": 1.0})
