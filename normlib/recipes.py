@@ -25,6 +25,20 @@ __all__ = [
 ]
 
 
+def norms_of(net: nn.Module, kinds: Sequence[type] = ()) -> dict[str, nn.Module]:
+    """The norms of a network: PyTorch's, those of `kinds`, and what is named like LlamaRMSNorm."""
+    own = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
+    found = {}
+    for name, module in net.named_modules():
+        word = type(module).__name__.rstrip("123d")  # BatchNorm2d of another library
+        named = word.endswith("Norm") and not word.endswith(("WeightNorm", "SpectralNorm"))
+        ours = type(module).__module__.startswith("torch.")  # LocalResponseNorm, say
+        leaf = not any(module.children())  # an adaptive norm holds one, and a linear map
+        if isinstance(module, (*own, *kinds)) or (named and leaf and not ours):
+            found[name] = module
+    return found
+
+
 def param_groups(
     net: nn.Module,
     *,
@@ -36,17 +50,17 @@ def param_groups(
     decay = weight_decay for matrices and kernels,
     decay = 0 for what has a single axis longer than 1, or belongs to a norm
 
-    A tied weight stands in its group once. `norms` are classes of norms beside PyTorch's: one
-    is needed where its gain has several axes, or is a `weight` of shape (1, C, 1, 1). Decay
-    would pull the gain to 0, but to 1 where a layer multiplies by 1 + weight.
+    A tied weight stands in its group once. `norms` are classes of norms beside PyTorch's and
+    those that `norms_of` knows by their name: one is needed where its gain has several axes, or
+    is a `weight` of shape (1, C, 1, 1). Decay would pull the gain to 0, but to 1 where a layer
+    multiplies by 1 + weight.
 
     Shapes: any.
     Errors: ValueError for a negative decay, a net without parameters, or one of the `norms`
     that the net does not hold.
     Source: chapter "Normalization layers in practice".
     """
-    own = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
-    modules, named = [*net.modules()], [*net.named_parameters()]  # a tied one once
+    named = [*net.named_parameters()]  # a tied one once
     if weight_decay < 0:
         raise ValueError(
             f"weight_decay must not be negative, but it is {weight_decay}; the "
@@ -55,12 +69,12 @@ def param_groups(
     if not named:
         raise ValueError("net must hold parameters, but has none; build it first")
     for kind in norms:
-        if not any(isinstance(module, kind) for module in modules):
+        if not any(isinstance(module, kind) for module in net.modules()):
             raise ValueError(
                 f"norms must be classes of modules in net, but {kind.__name__} is "
                 f"of none; print(net) says which there are"
             )
-    found = (module for module in modules if isinstance(module, (*own, *norms)))
+    found = norms_of(net, norms).values()
     of_norms = {p for norm in found for p in norm.parameters(recurse=False)}
     weights, spared = [], []
     for name, p in named:
