@@ -16,7 +16,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve zip audit lab refresh bench peers processors mutants clean lock
+.PHONY: help book test check serve zip pdf epub audit lab refresh bench peers processors mutants clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -40,11 +40,17 @@ check: $(READY)  ## run again only what has changed since it was verified
 	@$(PY) tools/check.py $(WORKERS)
 
 serve: book  ## show the site on a free port of this machine
-	@$(PY) tools/serve.py $(BUILD)/html
+	@echo "Ctrl-C ends it."; $(PY) -u -m http.server 0 --bind 127.0.0.1 -d $(BUILD)/html 2>/dev/null
 
 zip: book  ## pack the site: unpacked, it can be read from its folder without a server
 	@$(PY) -m zipfile -c $(BUILD)/normalization-layers.zip $(BUILD)/html
 	@echo "$(BUILD)/normalization-layers.zip: unpack it and open html/index.html"
+
+pdf: book  ## print the book: A4, with contents, index, and the solutions at its end
+	@$(PY) tools/editions.py $(BUILD)/html pdf
+
+epub: book  ## pack the book for reading devices, with its formulas as MathML
+	@$(PY) tools/editions.py $(BUILD)/html epub
 
 audit: book  ## score every page with Lighthouse and axe; needs Node.js and a quiet machine
 	@$(PY) tools/audit.py $(BUILD)/html $(PAGES)

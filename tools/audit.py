@@ -15,12 +15,11 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from http.server import ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import chromium
 from playwright.sync_api import sync_playwright
-from serve import Quiet
 from tqdm import tqdm
 
 WORK = Path(__file__).resolve().parents[1] / "_build" / "audit"
@@ -34,10 +33,13 @@ LOOK_UP_PAGES += ("genindex", "glossary", "references", "report")
 VIEWS = [(w, scheme) for w in (1280, 390) for scheme in ("light", "dark")]
 
 
-class Packed(Quiet):
+class Packed(SimpleHTTPRequestHandler):
     """Sends texts compressed, and lets them be kept for a while, as hosts of static sites do."""
 
     protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        """Say nothing: a line for each picture would bury the scores."""
 
     def do_GET(self):
         path = Path(self.translate_path(self.path))

@@ -32,13 +32,7 @@ MODELS = {n: (WHOLE, c(**COMMON), "model.layers.0", USUAL, USUAL) for n, c in DE
 parts = "layer.0.SelfAttention", "layer.1.DenseReluDense"
 MODELS["T5"] = hf.AutoModelForSeq2SeqLM, hf.T5Config(**COMMON), "encoder.block.0", parts, parts
 parts = "attn", "mlp"
-MODELS["GPT-2"] = (
-    WHOLE,
-    hf.GPT2Config(**COMMON),
-    "transformer.h.0",
-    parts,
-    parts,
-)
+MODELS["GPT-2"] = (WHOLE, hf.GPT2Config(**COMMON), "transformer.h.0", parts, parts)
 parts = ("attention.self", "intermediate"), ("attention.output.dense", "output.dense")
 MODELS["BERT"] = hf.AutoModelForMaskedLM, hf.BertConfig(**COMMON), "bert.encoder.layer.0", *parts
 

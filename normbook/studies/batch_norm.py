@@ -69,9 +69,3 @@ def with_weights_times(
     """The output for the weights a·w, and the gradient of the loss with respect to them."""
     y, cache = batch_norm(x @ (a * w), gamma, beta, eps=eps)
     return y, x.T @ batch_norm_backward(dy, cache)[0]
-
-
-def falls_as_one_over(scales: np.ndarray, sizes: np.ndarray) -> bool:
-    """Whether sizes · scales is one number."""
-    products = scales * sizes
-    return bool(np.abs(products / products[-1] - 1).max() < 1e-6)

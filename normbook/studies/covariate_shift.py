@@ -428,3 +428,67 @@ def remedies(seed: int) -> dict[str, float]:
 REMEDIES = Trial(
     remedies, seeds=range(9080, 9100), bounds={"001-52": 1.0, "001-54": 1.0, "001-55": 1.0}
 )
+
+
+# How easily do units get there? Plain nets whose best rate is known: from a grid of factor 2, by
+# the loss after 150 steps with the seeds 0 to 2, which are not reported.
+BEST_RATES = {
+    ("tanh", 2): 2.0,
+    ("tanh", 4): 1.0,
+    ("tanh", 8): 0.5,
+    ("sigmoid", 2): 4.0,
+    ("sigmoid", 4): 2.0,
+}
+ACTIVATIONS = {"tanh": (torch.tanh, FOR_TANH, 1.0), "sigmoid": (torch.sigmoid, FOR_SIGMOID, 0.25)}
+
+
+def easily(seed: int) -> dict[str, float]:
+    """By how much the share of saturated units rises in 150 steps, in five nets: at the best rate
+    of each, at twice that, and at a tenth of it; and between two random starts. least, most: over
+    the five nets."""
+    found: dict[str, float] = {}
+    for (name, layers), best in BEST_RATES.items():
+        activation, factor, steepest = ACTIVATIONS[name]
+        start, other = (start_of(s, layers, factor, 150) for s in (seed, [seed, 1]))
+
+        def share(params: Params) -> float:
+            slope = slopes_of(params, start, networks.no_norm, activation)  # noqa: B023
+            return float((slope < FLAT * steepest).mean())  # noqa: B023
+
+        before = share(start.params)
+        for words, times in (("best", 1.0), ("twice the best", 2.0), ("a tenth", 0.1)):
+            *_, last = start.train(networks.no_norm, activation, times * best)
+            found[f"{name}, {layers} layers, {words}"] = share(last.after) - before
+        found[f"{name}, {layers} layers, redrawn"] = share(other.params) - before
+    for words, pick in (("twice the best", min), ("a tenth", max), ("redrawn", max)):
+        of_all = pick(value for key, value in found.items() if key.endswith(words))
+        found[f"{'least' if pick is min else 'most'}, {words}"] = of_all
+    return found
+
+
+# Easily: a rate twice as large as the best one is enough, in each of the five nets. As before, a
+# tenth of the units on a tenth of their slope would be felt in the gradient.
+EASILY = Trial(easily, seeds=range(9920, 9936), bounds={"001-51": 0.1})
+
+
+# Tenfold weights are saturated, and the same steps are smaller beside them. Here saturation alone
+# is changed: the weights stay, and each hidden unit gets a shift of one size and a random sign.
+
+
+def shifted(seed: int) -> dict[str, float]:
+    """Four layers of tanh from careful weights. How much higher a loss 150 small steps reach if the
+    shifts start at ±3, where the slope is a hundredth, than if they start at 0, in powers of two;
+    and at ±0.3, where it is nine tenths. The shares are of saturated units at the start."""
+    start, found = start_of(seed, 4, FOR_TANH, 150), {}
+    for size in (0.0, 0.3, 3.0):
+        signs = np.random.default_rng([seed, 2]).choice([-1.0, 1.0], (4, 64))
+        moved = {f"beta{layer}": size * row for layer, row in enumerate(signs)}
+        other = start._replace(params=start.params | moved)
+        found[f"share, {size:g}"] = share_saturated(other.params, start)
+        found[f"loss, {size:g}"] = float(tanh_run(other, 0.1)[1][-15:].mean())
+    logs = {size: np.log2(found[f"loss, {size}"] / found["loss, 0"]) for size in ("0.3", "3")}
+    return found | {f"slower, {size}": float(log) for size, log in logs.items()}
+
+
+# As before, twice the loss after as many steps is slow.
+SHIFTED = Trial(shifted, seeds=range(9960, 9972), bounds={"001-52": 1.0})

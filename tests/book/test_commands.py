@@ -22,7 +22,7 @@ from project import ROOT, environment, make, run
 
 pytestmark = pytest.mark.programs
 
-TARGETS = "help book test check serve zip audit lab refresh bench peers processors mutants"
+TARGETS = "help book test check serve zip pdf epub audit lab refresh bench peers processors mutants"
 FRAME = "Makefile _config.yml _static _templates LICENSE pyproject.toml tools site "
 FRAME += "requirements.txt requirements.lock normbook/pyproject.toml"
 CLOSED = "http://127.0.0.1:9"  # a port where nobody listens
@@ -146,16 +146,6 @@ def test_refresh_stores_the_outputs_and_a_second_one_changes_nothing(here):
     assert path.read_bytes() == once
 
 
-def test_refresh_replaces_the_file_in_one_step_and_keeps_its_mode(here):
-    path = notebook(here, "1 + 1")
-    path.chmod(0o640)
-    with path.open() as old:  # who reads the old file goes on reading the old file, to its end
-        refresh.refresh(path)
-        assert nbformat.reads(old.read(), 4).cells[0].execution_count is None
-    assert nbformat.read(path, 4).cells[0].execution_count == 1
-    assert path.stat().st_mode & 0o777 == 0o640
-
-
 def test_an_error_in_a_cell_is_one_line_and_leaves_the_notebook_as_it_was(here):
     path = notebook(here, "1 + 1", "1 / 0")
     before = path.read_bytes()
@@ -275,8 +265,3 @@ def test_clean_removes_what_was_built_and_keeps_the_environment(tree):
     assert make(tree, "clean").returncode == 0
     assert not any((tree / n).exists() for n in ("_build", "tools/__pycache__", ".ruff_cache"))
     assert (tree / ".venv/lib/__pycache__").is_dir()
-
-
-def test_serve_without_a_site_says_how_to_build_one(tree):
-    line = only_line(run(sys.executable, tree / "tools" / "serve.py", tree))
-    assert "make book" in line

@@ -71,14 +71,6 @@ def test_every_step_of_the_loop_starts_where_the_last_one_ended():
     assert np.allclose(points, expected, rtol=1e-12)
 
 
-def test_weight_decay_takes_the_same_share_in_every_step():
-    """Without a gradient, each step takes the share ηλ of the weights."""
-    params, rate, decay = {"x": 2.0}, 0.3, 0.2
-    for _ in range(4):
-        params, _ = training.sgd(params, {"x": 0.0}, rate, decay=decay)
-    assert np.isclose(params["x"], 2 * (1 - rate * decay) ** 4, rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     "ours_of, theirs_of",
     [
@@ -144,21 +136,8 @@ def test_our_losses_weights_and_statistics_are_torchs_to_1e_9_after_each_of_200_
         assert np.abs(one - other).max() <= 1e-9 * np.abs(other).max()
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_same_run_classifies_95_percent_of_unseen_digits(seed):
-    split, (_, _, trained, running, net) = digits(seed), twins(seed)
-    predicted = networks.predict(trained, running, split.x_test)
-    assert np.mean(predicted == split.labels_test) >= 0.95
-    net.eval()
-    theirs = net(torch.tensor(split.x_test)).argmax(1).numpy()
-    assert np.array_equal(predicted, theirs)
-
-
 def test_with_the_statistics_of_the_batch_inference_is_training():
     (params, _), x = task(1), digits(0).x_train[:200]
     norm = networks.at_inference(networks.statistics(params, x))
     both = [networks.forward(params, x, n)[0] for n in (norm, norm, batch_norm)]
     assert max(np.abs(y - both[-1]).max() for y in both) < 1e-10
-
-
-# Deep nets in torch.

@@ -124,13 +124,6 @@ def test_a_decision_that_agrees_with_the_register_is_shown_with_its_anchor(claim
     assert claims[name].verdict in repr(decision) and claims[name].remark in repr(decision)
 
 
-def test_bounds_answer_for_an_interval_only_if_all_of_it_lies_on_one_side_of_each():
-    across, within, outside = (0, 3), (-3, 3), (2, 3)
-    for bounds, said in ((across, None), ((-3, 1), None), (within, True), (outside, False)):
-        assert ledger.decision.by_bounds(*bounds, "given", WIDE) is said
-    assert ledger.decision.by_bounds(-np.inf, -1, "given", WIDE) is False
-
-
 # Ten seeds whose interval lies above 0, and would not without the best of them.
 BARELY = ledger.interval(np.linspace(-0.16, 0.5, 10))
 
@@ -146,12 +139,6 @@ def test_a_planted_case_that_is_the_given_one_with_its_sign_turned_is_refused():
     turned = ledger.interval([-effect for effect in found.effects])
     with pytest.raises(ledger.LedgerError, match="with its sign turned"):
         ledger.verdict(above=-2, given=found, planted=turned)
-
-
-def test_a_card_says_how_many_seeds_stand_behind_the_claim_and_behind_its_limit(claims):
-    few, many = ledger.interval([-3, -2.9, -3.1]), ledger.interval(np.arange(5.0, 15))
-    decision = ledger.decide("000-4", above=0, given=many, planted=-1, beyond=few)
-    assert "Seeds: 10, of the limit: 3." in decision._repr_html_()
 
 
 @pytest.mark.parametrize("name", DECIDING)
@@ -239,13 +226,6 @@ def test_every_verdict_that_was_once_another_says_why_it_changed():
         others, said = old.get(claim.id, set()) - {claim.verdict}, claim.changed
         reasons = [v for v in others if v in said and len(said) > len(v) + 20]
         assert not others or (reasons and said.startswith("Was ")), claim.id
-
-
-def test_every_claim_and_every_slip_is_an_anchor_of_the_ledger():
-    _, claims, slips = ledger.register()
-    pages = ledger.Ledger({claim.page: "title" for claim in claims.values()}), ledger.Slips()
-    html = "\n".join(page._repr_html_() for page in pages)
-    assert re.findall(r'<tr id="([\w-]+)"', html) == [*claims, *slips]
 
 
 # The tables show all of it.

@@ -7,7 +7,6 @@ import inspect
 import re
 
 import nbformat
-import notebooks
 import pytest
 from project import NOTEBOOKS, TOC, listed
 
@@ -126,11 +125,6 @@ def test_every_notebook_is_valid_nbformat():
         assert notebook.nbformat == 4, name
 
 
-def test_a_path_of_one_machine_is_told_from_an_address():
-    assert PATH.search("open('/home/ada/data.csv')") and PATH.search(r"C:\Users\ada")
-    assert not PATH.search("https://a.org/tmp/x, 1/2")
-
-
 # The contents.
 
 
@@ -140,11 +134,3 @@ def test_the_table_of_contents_names_exactly_the_chapters_and_no_two_pages_alike
     assert {page for page in pages if page.startswith("chapters/")} == chapters
     assert len({page.rsplit("/", 1)[-1] for page in pages}) == len(pages)
     assert {"/" in name for name in NOTEBOOKS} == {True, False}  # claims pages, and others
-
-
-def test_copies_that_jupyter_keeps_are_not_pages(tmp_path, monkeypatch):
-    for name in ("a", "claims/b", ".ipynb_checkpoints/a-checkpoint", "claims/.hidden/c"):
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / f"{name}.ipynb").touch()
-    monkeypatch.setattr(notebooks, "CHAPTERS", tmp_path)
-    assert [*notebooks.notebooks()] == ["a", "claims/b"]

@@ -32,9 +32,3 @@ def test_the_fixture_passes_what_is_right_and_shows_where_a_layer_is_wrong(pytes
     done.stdout.fnmatch_lines(["*dx is wrong according to: complex step*", "*first entry*"])
     done.stdout.fnmatch_lines(["*Captured witnesses call*", "*takes no torch tensors*NOT RUN*"])
     assert "def run(" not in done.stdout.str()  # no traceback through the fixture
-
-
-def test_installing_normlib_registers_nothing_with_pytest():
-    from importlib.metadata import entry_points
-
-    assert not [e for e in entry_points(group="pytest11") if "normlib" in e.value]

@@ -21,8 +21,3 @@ def test_what_would_not_come_back_is_refused_and_nothing_is_written(value, tmp_p
     with pytest.raises(ValueError):
         store.write_json(tmp_path / "odd.json", {"runs": [{"value": value}]})
     assert not list(tmp_path.iterdir())
-
-
-def test_four_significant_digits_are_kept_and_null_for_what_json_does_not_have():
-    kept = list(map(store.kept, (0.000123456, 98765.4, float("nan"), float("-inf"))))
-    assert kept == [0.0001235, 98770.0, None, None]

@@ -3,12 +3,10 @@
 import re
 
 import sympy as sp
-from project import ROOT, read_cells
+from project import ROOT
 
 from normlib.evidence import CASES
 from normlib.verify.derivations import Derivation
-
-MEAN_OVER_SAMPLES = re.compile(r"\\frac(1N|\{1\}\{N\})\s*\\sum")  # a mean is over m values
 
 
 def read_table():
@@ -39,8 +37,3 @@ def test_every_symbol_of_a_derivation_stands_in_the_table_of_symbols():
     assert len(whole) >= 9 and all(isinstance(each, Derivation) for each in whole)
     assert unexplained(set().union(*map(find_symbols, whole))) == set()
     assert unexplained({"x", "n"}) == {"n"}
-
-
-def test_no_page_writes_a_mean_over_m_values_as_one_over_n():
-    wrong = [page for page, cell in read_cells() if MEAN_OVER_SAMPLES.search(cell.source)]
-    assert wrong == [] and MEAN_OVER_SAMPLES.search(r"\frac1N \sum_i x_i")

@@ -1,7 +1,6 @@
 """One call for any layer: what it takes, what it finds out by itself, and what it says."""
 
 import re
-import sys
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from cases import take_floats_alone
-from project import run
 
 import normlib
 from normbook.studies import own_layer
@@ -106,20 +104,6 @@ def test_small_shapes_are_cut_from_the_large_ones_where_the_layer_still_runs(lay
 
 
 # Layers of every kind, which the tables below judge.
-
-
-def bend_often(x):
-    """Short to write, and long to write out."""
-    passed = [x]
-    for _ in range(16):
-        passed.append(passed[-1] / 2 + passed[-1] ** 2 / 8)
-    return passed[-1], passed[:-1]
-
-
-def bend_often_backward(dy, passed):
-    for x in reversed(passed):
-        dy = dy * (0.5 + x / 4)
-    return dy
 
 
 def make_cubes(number):
@@ -241,8 +225,6 @@ IN_PLACE = lambda x, gamma, beta, eps=0.3: batch_norm(x, gamma, beta, eps=eps), 
 GAIN = with_gain, with_gain_backward
 MODULE_SEEN = {"dx", "dweight", "dbias", "central differences", "second order", "layouts"}
 RIGHT = {
-    "many parts": Row(
-        (bend_often, bend_often_backward), ALONE, lacking={"exact": "too long"}),
     "no algebra": Row(
         (lambda x: (abs(x) * x, x), lambda dy, x: 2 * dy * abs(x)), {"shapes": ((3, 2),)},
         lacking={"exact": "not algebraic: Abs"}),
@@ -258,7 +240,6 @@ RIGHT = {
     "indices in front": Row(
         (lambda at, weight: embed(weight, at), embed_backward), {"args": PLACES["args"][::-1]}),
     "a number": Row(SCALED, SCALAR, {"layouts", "dalpha"}),
-    "a number of float32": Row(SCALED, SCALAR | {"dtype": np.float32}, {"layouts", "dalpha"}),
     "a number in torch": Row((lambda x, alpha: torch.tanh(alpha * x),), SCALAR),
     "several outputs": Row(
         SQUARES, ALONE | {"reference": lambda x: square_and_sum(x)[0]},
@@ -373,12 +354,6 @@ def test_a_layer_that_answers_otherwise_the_second_time_is_seen():
     assert ("dweight", "the same once more") in {(c.argument, c.how) for c in verdict.red}
 
 
-def test_float32_has_bounds_of_its_own_and_they_are_printed():
-    for dtype, bounds in ((np.float32, {"1e-04", "1e-02"}), (float, {"1e-10", "1e-07"})):
-        verdict = judge(*BATCH, **THREE, **REFERENCE, dtype=dtype)
-        assert not verdict.red and set(re.findall(r"\d\S*e-\d+", repr(verdict))) == bounds
-
-
 REFUSED = {  # a layer, options, and the message
     "no numbers": (NORM, {}, "args or shapes must be given, but got none; try"),
     "numbers twice": (
@@ -444,22 +419,12 @@ def test_a_kink_within_the_step_makes_no_right_layer_red(layer, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, float])
-def test_a_kink_in_the_wrong_place_is_red_wherever_an_entry_lies_between(dtype):
-    """Also where it lies within the step; in float32 one whose upstream gradient is a hundredth
-    of the largest is below the bound, in the middle of a slope too."""
-    between = 0
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        x, threshold = rng.standard_normal((16, 16)).astype(dtype), 10 ** rng.uniform(-4, -1)
-        forward = take_floats_alone(partial(relu, threshold=threshold))
-        problem = Problem(forward, mask_upstream, (x,), rng)
-        wrong = (x > 0) & (x <= threshold)
-        seen = np.abs(problem.dy[wrong]) > 3 * problem.bounds.central * problem.scales[0]
-        between += seen.any()
-        red = any(c.failure for c in verify.central_differences(problem))
-        assert red or not seen.any(), seed
-        assert wrong.any() or not red, seed
-    assert between >= 10
+def test_a_kink_in_the_wrong_place_is_red_where_an_entry_lies_between(dtype):
+    """In float32 one whose upstream gradient is a hundredth of the largest is below the bound."""
+    for seed in range(10):
+        x = np.random.default_rng(seed).standard_normal((16, 16)).astype(dtype)
+        forward = take_floats_alone(partial(relu, threshold=0.03))
+        assert ((x > 0) & (x <= 0.03)).any() == catch(forward, mask_upstream, (x,), seed=seed)
 
 
 def test_at_a_kink_itself_every_value_between_the_slopes_is_right_and_no_other():
@@ -533,24 +498,6 @@ def test_the_buffers_of_a_module_follow_its_input_and_stay_as_they_were():
         assert torch.equal(b, before[name]) and b.dtype == before[name].dtype
 
 
-def test_the_first_wrong_entry_and_the_worst_are_told_with_both_numbers():
-    def backward(dy, cache):
-        dx, dweight = RMS[1](dy, cache)
-        dx[1, 2] += 0.5
-        dx[4, 0] -= 2.0
-        return dx, dweight
-
-    verdict = judge(RMS[0], backward, **WEIGHTED)
-    check = next(c for c in verdict.red if c.witness == "complex step")
-    assert [d.entry for d in check.wrong] == [(1, 2), (4, 0)]
-    assert check.share == "2 of 24 entries"
-    for difference, off in zip(check.wrong, (0.5, -2.0), strict=True):
-        assert np.isclose(difference.got - difference.expected, off)
-    text = verdict.differences()
-    assert text.startswith("dx is wrong according to: complex step, central differences")
-    assert re.search(r"first entry \[1, 2\]: expected \S+, got \S+\n +worst entry \[4, 0\]", text)
-
-
 # The command.
 
 MODULE = "normbook.studies.own_layer"
@@ -570,9 +517,6 @@ COMMANDS = {  # words, the exit code, and what is printed, or in one line said o
     "no such argument": (
         [f"{MODULE}:RMSNorm", "--positive", "var"], 2,
         r"^.*positive must name .*'weight'.* got .*'var'.*$"),
-    "no such setting": (
-        [*PAIR, "--varied", "groups"], 2,
-        r"^.*varied must name settings .*'eps'.* got .*'groups'.*$"),
     "a layer that fails": ([*PAIR, "--set", "eps=none"], 2, "Traceback"),
 }  # fmt: skip
 
@@ -585,23 +529,6 @@ def test_the_command_says_what_was_found_or_what_cannot_be_asked(case, capsys):
     assert re.search(message, (said.err if code == 2 else said.out).rstrip("\n"))
     assert not (said.out if code == 2 else said.err)
     assert "NOT RUN" not in said.out
-
-
-@pytest.mark.parametrize("words", [["--shapes", "8by3"], ["--shapes", "0x3"], ["--set", "eps"]])
-def test_the_command_refuses_words_that_it_cannot_read(words, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        command.main([f"{MODULE}:RMSNorm", "--shapes", "4", *words])
-    assert stopped.value.code == 2 and "expected a s" in capsys.readouterr().err
-
-
-def test_the_command_runs_from_the_folder_of_the_layer(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "def double(x):\n    return 2 * x, None\n\ndef back(dy, cache):\n    return 2 * dy\n"
-    )
-    words = ["-m", "normlib.verify", "mine:double", ":back", "--shapes", "3x2", "--small", "2x1"]
-    done = run(sys.executable, *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "exact" in done.stdout.partition("not run")[0]
 
 
 # Arrays of other libraries.

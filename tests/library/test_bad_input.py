@@ -207,11 +207,6 @@ def test_a_bad_problem_is_refused_by_every_witness(case):
             call()
 
 
-def test_rng_cannot_be_left_out():
-    with pytest.raises(TypeError, match="rng"):
-        verify.backward(BN, BACKWARD, (X, ONE, ONE))
-
-
 BAD_SHAPES = {  # for the exact witness
     ((3, 2), (2,), (2,)): r"shapes must hold.* for each of .*got \(3, 2\)",
     (((3, 2), (2,)),): r"shapes .*'beta'.*got \(\(3, 2\), \(2,\)\)",

@@ -12,7 +12,6 @@ from cases import batch_norm_args, take_floats_alone
 
 from normlib import batch_norm, batch_norm_backward, evidence, verify
 from normlib.verify import numeric, problem
-from normlib.verify.problem import spread
 from normlib.verify.run import ALL, WITNESSES
 
 NUMERIC = {n: numeric.ROUNDING for n in WITNESSES if n not in ("general size", "exact")}
@@ -119,19 +118,3 @@ def test_what_is_caught_of_this_kind_is_ten_times_the_bound_or_more(kind):
     # a hundredth of one entry lies between: float32 sees it where that entry is large
     clear = [row for row in smallest if "float64" in kind or row[1] != "one wrong entry of dx"]
     assert min(clear)[0] >= 10, min(clear)
-
-
-def test_the_optimal_step_of_theory_beats_steps_ten_times_longer_and_shorter():
-    """For sin, whose third derivative is its first with a sign, over its natural unit of 1."""
-    at = np.linspace(-1.0, 1.0, 201)
-    h = numeric.central_step(at) / spread(at)
-
-    alone = numeric.Together(0, 0)
-
-    def worst(step: float) -> float:
-        slopes = [numeric.central_gradient(np.sin, np.array([v]), step, [alone])[0] for v in at]
-        return float(np.abs(slopes - np.cos(at)).max())
-
-    assert worst(h) < worst(10 * h) / 10  # truncation grows like the square
-    assert worst(h) < worst(h / 10) / 2  # rounding grows like the inverse
-    assert worst(h) < numeric.EPSILON ** (2 / 3) * 3  # what theory predicts, times a few

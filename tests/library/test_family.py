@@ -117,11 +117,6 @@ def test_a_first_value_far_from_all_others_costs_no_digits():
     assert np.abs(y - truth)[1:].max() < 10 * rounded
 
 
-def test_partial_rms_norm_measures_the_first_features_and_divides_all():
-    y, _ = normlib.partial_rms_norm(np.array([3.0, 4.0, 100.0]), np.ones(3), fraction=0.5, eps=0.0)
-    assert_allclose(y, np.array([3.0, 4.0, 100.0]) / np.sqrt(12.5), rtol=1e-15)  # (9 + 16) / 2
-
-
 @pytest.mark.parametrize(
     ("n", "fraction", "k"),
     [
@@ -133,14 +128,6 @@ def test_partial_rms_norm_measures_the_first_features_and_divides_all():
 )  # fmt: skip
 def test_partial_rms_norm_rounds_up_and_takes_a_float_for_what_was_meant(n, fraction, k):
     assert normlib.partial_rms_norm(np.ones(n), np.ones(n), fraction=fraction)[1].k == k
-
-
-def test_weight_norm_of_3_4_is_g_times_three_and_four_fifths():
-    w, cache = normlib.weight_norm(np.array([[3.0, 4.0]]), np.array([10.0]))
-    dv, dg = normlib.weight_norm_backward(np.array([[1.0, 0.0]]), cache)
-    assert_allclose(w, [[6.0, 8.0]], rtol=5e-16)
-    # dg = 3/5; dv = 10/5 · ((1, 0) - 3/5 · (3/5, 4/5)) = 2 · (16/25, -12/25)
-    assert_allclose((dg[0], *dv[0]), (0.6, 1.28, -0.96), rtol=2e-15)
 
 
 @pytest.mark.parametrize("w", [0.0, np.inf, -np.inf])
@@ -203,12 +190,4 @@ def test_torchs_own_double_backward_of_weight_norm_is_still_wrong():
 
 def test_scalings_of_three_samples_have_the_values_found_by_hand():
     x = np.array([[1.0, -4.0, 7.0], [3.0, 4.0, 7.0], [4.0, 0.0, 7.0]])
-    shift, scale = normlib.fit_min_max(x)  # to the range from 0 to 1
-    assert_array_equal((shift, scale), ([1.0, -4.0, 7.0], [3.0, 8.0, 1.0]))
-    shift, scale = normlib.fit_min_max(x, low=-3.0, high=1.0)
-    assert_array_equal((shift, scale), ([3.25, 2.0, 10.0], [0.75, 2.0, 1.0]))
-    z = normlib.apply_scaling(x, (fitted := normlib.fit_min_max(x, low=-3.0, high=1.0)))
-    assert_allclose(z, [[-3, -3, -3], [-1 / 3, 1, -3], [1, -1, -3]], rtol=1e-15)
-    assert_allclose(normlib.apply_scaling(x[:1] + 6, fitted), [[5, 0, 3]], atol=1e-15)
-    shift, scale = normlib.fit_standard(np.array([[1.0, 5.0], [2.0, 5.0], [6.0, 5.0]]))
-    assert_allclose((shift, scale), ([3.0, 5.0], [np.sqrt(14 / 3), 1.0]), rtol=1e-15)
+    assert_array_equal(normlib.fit_min_max(x), ([1.0, -4.0, 7.0], [3.0, 8.0, 1.0]))  # to 0 … 1

@@ -122,36 +122,6 @@ def test_a_float32_whose_square_is_none_is_normalized_as_any_other(case, shapes,
     assert max(measure_errors(case, partial(forward, eps=0.0), args, dy)) <= allow_units(args)
 
 
-def vary_layout(a):
-    """The same values with gaps, backwards, in Fortran's order, in the other byte order, locked."""
-    gaps = np.zeros(tuple(2 * n for n in a.shape), a.dtype)[tuple([slice(None, None, 2)] * a.ndim)]
-    gaps[...] = a
-    locked = a.copy()
-    locked.setflags(write=False)
-    backwards = np.flip(np.flip(a).copy())
-    return gaps, backwards, np.asfortranarray(a), a.astype(a.dtype.newbyteorder()), locked
-
-
-@each_case
-def test_any_stride_and_byte_order_gives_the_same_bits_and_nothing_is_written_to(case):
-    for shapes in case.examples[2:5:2]:
-        forward, args, dy = draw(case, shapes, np.float32, 1.0)
-        y, cache = forward(*args)
-        first, again = (case.backward(dy, cache) for _ in range(2))
-        assert {a.dtype for a in (y, *first)} == {np.dtype(np.float32)}
-        check_same_bits(first, again)
-        for *other, up in zip(*map(vary_layout, args), vary_layout(dy), strict=True):
-            check_same_bits(compute(case, forward, other, up), (y, *first))
-
-
-@each_case
-def test_types_are_promoted_as_numpy_promotes_them(case):
-    forward, (x, *parameters), dy = draw(case, case.examples[0], np.float32, 0.0)
-    assert forward(x, *(p.astype(float) for p in parameters))[0].dtype == np.float64
-    gradients = case.backward(dy.astype(float), forward(x, *parameters)[1])
-    assert {g.dtype for g in gradients} == {np.dtype(np.float64)}
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @each_case
 def test_the_number_of_threads_changes_no_bit(case, dtype, monkeypatch):

@@ -1,7 +1,6 @@
-"""Every planted error has its place, is caught at least twice, and the honest layer not at all."""
+"""A planted error has one place, or planting stops; test_report.py counts who catches it."""
 
 import importlib
-import itertools
 import textwrap
 from functools import partial
 
@@ -14,40 +13,14 @@ from normlib.verify.planted import (
     Edit,
     Plant,
     PlantingError,
-    falsify,
     plant,
     plant_in,
     planted_errors,
 )
-from normlib.verify.run import WITNESSES
 
 PAIR = batch_norm, batch_norm_backward
 PLANTS = evidence.batch_norm.plants
 ARGS = batch_norm_args((8, 3), np.random.default_rng(0))
-TWINS = evidence.batch_norm.twins()
-WRONG_FORWARDS = ["ddof = 1, forward and backward", "eps outside the root, forward and backward"]
-
-
-@pytest.fixture(scope="module")
-def table() -> dict[str, set[str]]:
-    """For each planted error, the witnesses that catch it."""
-    known = evidence.batch_norm()
-    known["small"] = known["small"]()[:1]  # the algebra of one shape is enough here
-    found = falsify(*PAIR, ARGS, rng=np.random.default_rng(1), **known)
-    assert found.caught.shape == (len(found.errors), len(WITNESSES))
-    hits = (itertools.compress(found.witnesses, row) for row in found.caught)
-    return dict(zip(found.errors, map(set, hits), strict=True))
-
-
-@pytest.mark.parametrize("error", TWINS)
-def test_each_planted_error_is_caught_by_two_witnesses_or_more(table, error):
-    assert len(table[error]) >= 2
-
-
-@pytest.mark.parametrize("error", WRONG_FORWARDS)
-def test_a_wrong_forward_with_its_own_right_gradient_is_caught_by_the_reference_alone(table, error):
-    assert "forward" in table[error]
-    assert not table[error] & {"exact", "complex step", "central differences"}
 
 
 def compute(forward, backward) -> np.ndarray:
@@ -139,16 +112,10 @@ def measure(forward, backward) -> tuple[float, float]:
     return forward(np.ones(1))[0].item(), backward(np.ones(1), None).item()
 
 
-def test_functions_and_constants_of_one_name_in_two_modules_stay_apart(in_two_modules):
+def test_functions_and_constants_of_one_name_stay_apart_and_an_import_is_followed(in_two_modules):
     nothing = plant("nothing", "forward", "scale(x)", "scale(x) + 0")
-    assert measure(*plant_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
-    options = {"plants": (nothing,), "rng": np.random.default_rng(0)}
-    table = falsify(*in_two_modules, (np.arange(3.0),), **options)
-    assert "nothing" in table.without_effect
-
-
-def test_a_planted_error_reaches_the_module_that_imports_the_function(in_two_modules):
     tripled = plant("tripled", "scale", "EPS * x", "3 * x")
+    assert measure(*plant_in(*in_two_modules, nothing)) == measure(*in_two_modules) == (2, 2)
     assert measure(*plant_in(*in_two_modules, tripled)) == (3, 3)
     with pytest.raises(PlantingError, match="it stands there 2 times"):
         plant_in(*in_two_modules, plant("which?", "scale", "EPS", "3"))

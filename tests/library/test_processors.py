@@ -29,8 +29,3 @@ def test_what_parts_under_an_older_instruction_set_is_named(project, capsys):
     assert processors.main(["--sets", "SSE", "--threads", "2"]) == 1
     said = capsys.readouterr().out
     assert said == "SSE, threads: 2: 1 red\n  test_small test_it_holds_with_new_kernels\n"
-
-
-def test_a_run_that_does_not_get_to_its_end_says_what_pytest_said(project):
-    with pytest.raises(SystemExit, match="no-such-folder"):
-        processors.main(["no-such-folder", "--sets", "native", "--threads", "1"])

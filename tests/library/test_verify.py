@@ -1,6 +1,5 @@
 """The witnesses pass what is right, and each of them goes red on an error aimed at it."""
 
-import html
 import inspect
 import itertools
 import re
@@ -95,17 +94,11 @@ def test_evidence_refuses_a_keyword_that_the_layer_does_not_take():
 X, GAMMA, BETA = ARGS
 SEVEN = np.tile(X, 3)[:, :7]  # seven times 0.1 have a deviation that is not quite 0
 HONEST = {
-    "offset 100": (100 + X, GAMMA, BETA),
-    "x of size 1e-4": (1e-4 * X, GAMMA, BETA),
-    "x of size 1e6": (1e6 * X, GAMMA, BETA),
-    "one gamma is zero": (X, np.array([1.0, 0.0, -2.0]), BETA),
-    "gamma near zero": (X, 1e-4 * GAMMA, BETA),
+    "one gamma is zero": (1e6 * X, np.array([1.0, 0.0, -2.0]), BETA),
     "gamma all 0.1": (SEVEN, np.full(7, 0.1), np.zeros(7)),
     "beta all 0.1": (SEVEN, np.ones(7), np.full(7, 0.1)),
     "gamma just off 1": (X, 1 + 1e-9 * GAMMA, BETA),
     "channels far from each other": (X + np.array([0.0, 1000.0, -300.0]), GAMMA, BETA),
-    "a batch of two": (X[:2], GAMMA, BETA),
-    "a batch of three": (X[:3], GAMMA, BETA),
     "positions of one sample": batch_norm_args((1, 3, 2, 4), np.random.default_rng(2)),
 }  # fmt: skip
 
@@ -282,13 +275,6 @@ def test_the_printed_verdict_is_the_same_for_every_seed_and_holds_no_raw_error()
     (text,) = set(map(repr, verdicts))
     assert set(re.findall(r"\d\S*e-\d+", text)) == BOUNDS
     assert "DISAGREES" not in text
-
-
-def test_the_html_says_what_the_text_says():
-    verdict = verify.backward(batch_norm, batch_norm_backward, ARGS, **FAST, **make_rng())
-    assert "NOT RUN" in repr(verdict)
-    cells = re.findall(r"<td>(.*?)</td>", verdict._repr_html_())
-    assert html.unescape("".join(cells)).replace(" ", "") == re.sub(r"\s", "", repr(verdict))
 
 
 def test_roots_of_multiples_of_each_other_and_roots_in_roots_are_recognized_and_no_others():

@@ -34,11 +34,12 @@ body { background: var(--pst-color-background); color: var(--pst-color-text-base
 PICTURE = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='600' height='200'/>"
 PAGE = """<!doctype html><html lang="en" data-theme="light"><title>An explorer</title>
 <meta name="viewport" content="width=device-width"><style>{css}</style>
-<main class="bd-article"><article><h1>An explorer</h1><h2 id="before">Before it</h2>
+<main class="bd-article"><article><h1>An explorer</h1>{body}</article></main>
+<script>{frame}</script><script>{script}</script></html>"""
+BODY = """<h2 id="before">Before it</h2>
 <div class="cell tag_hide-input tag_explorer-{name} docutils container"><div class="cell_output">
 <figure><img alt="What it shows." src="{picture}" style="max-width: 100%"><figcaption><p>Fig. 1</p>
-</figcaption></figure></div></div><p style="height: 120vh">Text.</p></article></main>
-<script>{frame}</script><script>{script}</script></html>"""
+</figcaption></figure></div></div><p style="height: 120vh">Text.</p>"""
 
 
 def text(name):
@@ -51,22 +52,27 @@ def numbers(name, constant):
     return [float(number) for number in found[1].split(",")]
 
 
-def html(name):
-    """A page with one explorer."""
+def open_in(context, name):
+    """The page of an explorer."""
+    return open_page(context, BODY.format(name=name, picture=PICTURE), text(f"{name}.js"))
+
+
+def open_page(context, body, script):
+    """A page in this context of a browser; page.said collects what the browser complains of."""
     css = COLOURS + (ROOT / "_static" / "book.css").read_text("utf-8") + text("frame.css")
-    scripts = {"frame": text("frame.js"), "script": text(f"{name}.js")}
-    return PAGE.format(name=name, picture=PICTURE, css=css, **scripts)
-
-
-def open_in(context, name, state=""):
-    """The page in this context of a browser; page.said collects what the browser complains of."""
+    html = PAGE.format(css=css, body=body, frame=text("frame.js"), script=script)
     page = context.new_page()
     page.said = listen(page)["console"]
     page.route(
-        "**/*", lambda route: route.fulfill(content_type="text/html; charset=utf-8", body=content)
+        "**/*", lambda route: route.fulfill(content_type="text/html; charset=utf-8", body=html)
     )
-    content = html(name)
-    page.goto(f"{HOST}/{name}.html{state}")
+    page.route(
+        "**/*.js",
+        lambda route: route.fulfill(
+            content_type="text/javascript", body=text(f"data/{route.request.url.split('/')[-1]}")
+        ),
+    )
+    page.goto(f"{HOST}/page.html")
     return page
 
 

@@ -15,10 +15,6 @@ from normlib.verify.pair import as_tuple
 
 pytestmark = pytest.mark.programs
 
-PAGE = """<!doctype html><html lang="en" data-theme="light"><title>A blackboard</title>
-<meta name="viewport" content="width=device-width"><style>{css}</style>
-<main class="bd-article"><article><h1>A blackboard</h1>{board}</article></main>
-<script>{frame}</script><script>{script}</script></html>"""
 BOARD = "JSON.parse(document.querySelector('[data-board]').dataset.board)"
 SAY = f"([target, texts]) => texts.map(t => explorers.blackboard.diagnose({BOARD}, target, t))"
 SHOW = f"target => [...explorers.blackboard.showBatch({BOARD})[1][target]]"
@@ -31,21 +27,8 @@ def context(browser):
 
 
 def open_board(context, layer, script=None):
-    css = exploring.COLOURS + (exploring.ROOT / "_static" / "book.css").read_text("utf-8")
-    css += exploring.text("frame.css")
-    html = PAGE.format(
-        css=css,
-        board=Blackboard(layer)._repr_html_(),
-        frame=exploring.text("frame.js"),
-        script=script or exploring.text("blackboard.js"),
-    )
-    page = context.new_page()
-    page.said = exploring.listen(page)["console"]
-    page.route(
-        "**/*", lambda route: route.fulfill(content_type="text/html; charset=utf-8", body=html)
-    )
-    page.goto(f"{exploring.HOST}/{layer}.html")
-    return page
+    board = Blackboard(layer)._repr_html_()
+    return exploring.open_page(context, board, script or exploring.text("blackboard.js"))
 
 
 def written(layer, target):

@@ -9,7 +9,6 @@ import exploring
 import numpy as np
 import pytest
 import site_checks as checks
-from explorers import is_needed, unknown
 from exploring import NAMES, open_in
 from project import ROOT
 
@@ -341,12 +340,6 @@ def test_a_faint_line_and_a_small_button_are_reported(context):
     page.close()
 
 
-def test_without_scripts_the_picture_stands_in_its_place(browser):
-    with browser.new_context(java_script_enabled=False) as context:
-        page = open_in(context, NAMES[0])
-        assert page.locator("figure img").is_visible() and page.locator(".explorer").count() == 0
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_on_paper_the_picture_stands_in_its_place(opened, name):
     page, seen = opened(name), {}
@@ -358,16 +351,3 @@ def test_on_paper_the_picture_stands_in_its_place(opened, name):
 
 STANDING = """() => ['figure img', '.explorer']
   .map(s => document.querySelector(s).checkVisibility())"""
-
-
-def test_a_page_gets_the_scripts_that_it_needs_and_an_unknown_name_is_reported():
-    tagged = '<div class="cell tag_hide-input tag_explorer-{} docutils container">'.format
-    files = [f"_static/explorers/{name}.js" for name in ("frame", NAMES[0], "another")]
-    asked = [*files, None]
-    assert [is_needed(file, tagged(NAMES[0])) for file in asked] == [True, True, False, True]
-    assert [is_needed(file, "<p>tag_explorer-x</p>") for file in asked] == [False] * 3 + [True]
-    assert unknown(tagged(NAMES[0]), exploring.FOLDER) == []
-    (line,) = unknown(tagged("nothing"), exploring.FOLDER)
-    assert "the tag explorer-nothing" in line and line.endswith(
-        ", ".join(sorted([*NAMES, *exploring.NO_PICTURES[1:]]))
-    )

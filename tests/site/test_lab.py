@@ -1,13 +1,10 @@
 """JupyterLab, as `make lab` starts it, opens a notebook without changing it."""
 
 import asyncio
-import json
-from pathlib import Path
 
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
-from jupyterlab.commands import get_app_dir
 from nbformat.v4 import new_code_cell, new_notebook
 from project import ROOT
 from refresh import KERNEL
@@ -56,14 +53,3 @@ def test_a_notebook_that_was_only_opened_is_stored_as_it_was(manager, tmp_path):
     before = (tmp_path / "page.ipynb").read_text()
     asyncio.run(manager.save(open_page(manager), "page.ipynb"))
     assert (tmp_path / "page.ipynb").read_text() == before
-
-
-def test_no_setting_asks_for_news_and_each_is_one_that_jupyterlab_knows(config):
-    assert Path(config.LabApp.app_settings_dir) == LAB
-    for plugin, settings in json.loads((LAB / "overrides.json").read_text()).items():
-        package, _, name = plugin.partition(":")
-        schema = Path(get_app_dir(), "schemas", package, f"{name}.json").read_text()
-        known = json.loads(schema)["properties"]
-        assert set(settings) <= set(known)
-    assert settings["fetchNews"] in {option["const"] for option in known["fetchNews"]["oneOf"]}
-    assert settings["fetchNews"] == "false" and settings["checkForUpdates"] is False

@@ -4,7 +4,6 @@ import string
 import unicodedata
 
 import mathematics
-import mathematics_font
 import pytest
 
 WRONG = {
@@ -22,30 +21,6 @@ def test_a_wrong_formula_is_told_with_its_reason(latex):
     with pytest.raises(ValueError, match="expected") as raised:
         mathematics.display(latex)
     assert WRONG[latex] in str(raised.value)
-
-
-def test_a_display_may_break_between_formulas_and_not_within_one():
-    assert mathematics.display(r"a, \qquad b, \qquad\qquad c").count("<math") == 3
-    assert mathematics.display(r"\begin{aligned} a \qquad b \end{aligned}").count("<math") == 1
-
-
-def parentheses(latex):
-    return {sign.get("stretchy") for sign in mathematics.mathml(latex, display=True).iter("mo")}
-
-
-def test_delimiters_grow_around_what_is_tall_and_only_there():
-    assert parentheses(r"\left(\frac ab\right)") == {None}
-    assert parentheses(r"\left(x\right)") == parentheses(r"\big(x\big)") == {"false"}
-
-
-def test_script_letters_and_products_are_drawn_alike_in_every_browser():
-    assert "ℒ" in mathematics.inline(r"\mathcal L")  # without a choice between two alphabets
-    assert 'largeop="false"' in mathematics.inline(r"a \odot b")
-
-
-def test_the_font_has_the_characters_that_its_maker_lists():
-    listed = {chr(code) for code in mathematics_font.characters()}
-    assert {sign for sign in listed if unicodedata.name(sign, "")} == mathematics.drawable()
 
 
 def test_the_font_has_the_italic_of_every_letter():

@@ -141,10 +141,3 @@ def test_where_addresses_are_configured_pages_say_them(text):
     assert f'href="{CODE}/issues/new?title=Dispute%20of%20claim%20' in page
     library, own = (f"{SITE}/{name}" for name in run_page.wheel_names())
     assert f"pip install {library} {own}" in page
-
-
-def test_where_the_address_is_configured_there_is_a_list_of_the_pages(text):
-    listed = text("sitemap.xml")
-    assert f"<loc>{SITE}/{CLAIMS}.html</loc>" in listed and listed.count("<loc>") == 4
-    assert f"{SITE}/sitemap.xml" in text("robots.txt")
-    assert f'<base href="{SITE}/"' in text("404.html")

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.programs
 BOUND = 1e-11  # after three steps, relative to the largest entry; rounding leaves 1e-15
 BLOCK = re.search(r"```\{raw\} html\n(.*?)```", (ROOT / "intro.md").read_text("utf-8"), re.S)[1]
 DIGITS = exploring.text("data/digits.js")
-HEAD = '<!doctype html><html lang="en"><meta name="viewport" content="width=device-width">'
 
 
 rms_norm = partial(normlib.rms_norm, eps=1e-5)
@@ -134,21 +133,8 @@ def blank(browser):
 @pytest.fixture(scope="module")
 def opened(browser):
     with browser.new_context(reduced_motion="reduce", has_touch=True) as context:
-        page = context.new_page()
-        page.said = exploring.listen(page)["console"]
-        css = exploring.COLOURS + exploring.text("frame.css")
-        scripts = "".join(
-            f"<script>{exploring.text(name)}</script>" for name in ("frame.js", "training.js")
-        )
-        article = f'<main class="bd-article"><article><p>Text.</p>{BLOCK}</article></main>'
-        html = f"{HEAD}<style>{css} a {{ color: inherit }}</style>{article}{scripts}"
-        page.route(
-            f"{exploring.HOST}/**",
-            lambda r: r.fulfill(content_type="text/html; charset=utf-8", body=html),
-        )
-        page.route("**/digits.js", lambda r: r.fulfill(content_type="text/javascript", body=DIGITS))
-        page.goto(f"{exploring.HOST}/intro.html")
-        yield page
+        body = f"<style>a {{ color: inherit }}</style><p>Text.</p>{BLOCK}"
+        yield exploring.open_page(context, body, exploring.text("training.js"))
 
 
 def test_its_first_steps_are_those_of_the_library(blank):

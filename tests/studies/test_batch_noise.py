@@ -46,6 +46,3 @@ def test_the_share_removed_is_that_of_the_means_and_its_spread_that_of_their_quo
     assert np.allclose(shares.mean(axis=1), expected)
     spread = (shares.std(axis=1, ddof=1) / 30**0.5).mean()
     assert np.isclose(spread, expected.std(), rtol=0.05)
-
-
-# The trials.

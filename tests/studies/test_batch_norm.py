@@ -49,10 +49,3 @@ def test_output_and_gradient_for_scaled_weights_are_those_of_torch(a):
     (gradient,) = torch.autograd.grad(theirs, weights, torch.tensor(dy))
     assert y == pytest.approx(theirs.detach().numpy(), abs=1e-12)
     assert dw == pytest.approx(gradient.numpy(), abs=1e-12)
-
-
-def test_only_a_constant_over_the_scale_falls_as_one_over_it():
-    scales = np.logspace(-2, 2, 9)
-    assert shared.falls_as_one_over(scales, 7 / scales)
-    assert not shared.falls_as_one_over(scales, 7 / scales + 1e-3)
-    assert not shared.falls_as_one_over(scales, 7 / scales**1.01)

@@ -2,7 +2,6 @@
 
 import copy
 
-import numpy as np
 import pytest
 import torch
 
@@ -27,13 +26,6 @@ def test_to_be_judged_leaves_a_net_as_it_was(given):
     before = state(net)
     right(given, net)
     assert all(map(torch.equal, before, state(net)))
-
-
-def test_batches_of_one_kind_hold_every_row_once_and_one_label_each(given):
-    labels = given.digits.labels_test
-    batches = use.alike(labels, 8)
-    assert sorted(np.concatenate(batches)) == list(range(360))
-    assert all(len(set(labels[rows])) == 1 and 8 <= len(rows) < 16 for rows in batches)
 
 
 def test_a_folded_net_has_no_norms_and_answers_the_same(given):

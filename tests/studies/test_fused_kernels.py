@@ -45,12 +45,6 @@ ROWS = [
 ]  # fmt: skip
 
 
-def test_the_table_of_the_page_has_each_number_in_its_place():
-    (row,) = fk.cells(ROWS, ["layer_norm"])
-    assert row == ("layer norm", "1000×1000", "1.0, 25 %", "2.0, 50 %", "0.8, 20 %", "4.0, 100 %")
-    assert fk.middle(ROWS, "faster") == 1.5 and len(fk.choose(ROWS, memory="kept")) == 2
-
-
 def test_the_summary_is_of_all_rows_and_counts_those_that_are_lost():
     fast = [r | {"layer": "batch_norm", "faster": [8, 9, 9]} for r in ROWS]
     two = [r | {"threads": 2} for r in ROWS]

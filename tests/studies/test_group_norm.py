@@ -14,9 +14,3 @@ def test_the_gradient_of_an_entry_tells_what_it_depends_on():
     expected = np.zeros(X.shape, dtype=bool)
     expected[1, 2] = True
     assert ((shared.gradient_of_entry(*asked) != 0) == expected).all()
-
-
-def test_a_filter_is_a_correlation_with_the_image():
-    image, filters = X[0, :1], np.random.default_rng(1).standard_normal((2, 3, 3))
-    by_hand = (image[0, 1:4, 2:5] * filters[1]).sum()
-    assert np.isclose(shared.feature_maps(image, filters)[0, 1, 1, 2], by_hand)

@@ -9,12 +9,6 @@ from torch import nn
 from normbook.studies import in_practice
 
 
-def test_asking_a_layer_leaves_its_statistics():
-    norm = nn.BatchNorm1d(6)
-    in_practice.reach(norm, (4, 6))
-    assert (norm.running_mean == 0).all() and norm.weight.dtype == torch.float32
-
-
 def split(net):
     """The names of the parameters that decay, and of those that do not, each as often as held."""
     names = {p: name for name, p in net.named_parameters()}
@@ -73,15 +67,3 @@ def test_a_layer_with_one_input_or_one_output_decays_like_any_other(layer):
     decayed, spared = split(layer)
     assert decayed == [name for name in dict(layer.named_parameters()) if "weight" in name]
     assert all("bias" in name for name in spared)
-
-
-def test_padding_is_left_out_of_the_statistics_and_of_the_averages():
-    x = torch.randn(4, 6, 5)
-    filled = nn.functional.pad(x, (0, 7), value=100.0)
-    mask = (torch.arange(12) < 5).expand(4, 12)
-    masked, plain, spoilt = (nn.BatchNorm1d(6) for _ in range(3))
-    y = in_practice.masked_batch_norm(masked, filled, mask)
-    assert torch.allclose(y[..., :5], plain(x), atol=1e-5) and (y[..., 5:] == 0).all()
-    assert torch.allclose(masked.running_mean, plain.running_mean, atol=1e-6)
-    spoilt(filled)
-    assert not torch.allclose(spoilt.running_mean, plain.running_mean, atol=1)

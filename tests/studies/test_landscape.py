@@ -8,26 +8,6 @@ from normbook.lab import data, deep, training
 from normbook.studies import landscape
 from normlib.layers import batch_norm
 
-SEEDS = (0, 1, 2)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_on_a_quadratic_every_number_of_the_ray_is_known(seed):
-    rng, lengths = np.random.default_rng(seed), np.array([0.1, 0.7])
-    half = torch.tensor(rng.standard_normal((5, 5)))
-    a, theta = half @ half.T, torch.tensor(rng.standard_normal(5))
-    d = a @ theta
-    ray = landscape.probe({"p": theta}, lambda p, _: p["p"] @ a @ p["p"] / 2, None, lengths)
-    points = [theta - eta * d for eta in lengths]
-    expected = [
-        [(p @ a @ p / 2).item() for p in (theta, *points)],
-        lengths * (a @ d).norm().item(),
-        lengths * d.norm().item(),
-        ((a @ d).norm() / d.norm()).item(),
-    ]
-    found = [ray.start, *ray.losses], ray.changes, ray.distances, ray.smoothness
-    assert all(np.allclose(*pair, rtol=1e-9) for pair in zip(found, expected, strict=True))
-
 
 @pytest.mark.parametrize("name", landscape.NORMS)
 def test_looking_along_the_ray_changes_no_step_of_the_training(name):

@@ -8,7 +8,6 @@ from torch.nn import functional
 from normbook.lab import data
 from normbook.studies import pre_and_post_norm as transformer
 
-RNG = np.random.default_rng(0)
 DIGITS = data.digits(np.random.default_rng(0), "raw")
 D, DEPTH = 16, 3
 
@@ -58,25 +57,3 @@ def test_the_gradient_measured_is_the_steepest_slope_of_the_loss():
     stream = transformer.pre_norm(x, layers)[1]
     right = np.isclose(found[layer], (values[0] - values[1]) / (2 * step), rtol=1e-5)
     assert right and np.allclose(sizes, [(s * s).mean().item() for s in stream])
-
-
-def stream_by_torch(place, depth, rng, d):
-    """The same net in torch, with torch's gradients."""
-    x = torch.tensor(rng.standard_normal((64, d)), requires_grad=True)
-    stream = [x]
-    for pair in torch.tensor(rng.standard_normal((depth, 2, d, d)) / np.sqrt(d)):
-        x = stream[-1]
-        if place == "pre":
-            stream.append(x + transformer.ffn(transformer.norm(x), *pair))
-        else:
-            stream.append(transformer.norm(x + transformer.ffn(x, *pair)))
-    out = transformer.norm(stream[-1]) if place == "pre" else stream[-1]
-    upstream = torch.tensor(rng.standard_normal((64, d)))
-    grads = torch.autograd.grad((out * upstream).sum(), stream)
-    return np.array([float(g.square().sum()) for g in grads]) / float(upstream.square().sum())
-
-
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_the_gradients_of_the_stream_are_torchs(place):
-    found = transformer.stream_gradients(place, 4, np.random.default_rng(5), d=12)
-    assert np.allclose(found, stream_by_torch(place, 4, np.random.default_rng(5), 12))

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from normbook.lab import training
 from normbook.studies import scale_invariance as scale
 
 
@@ -31,27 +30,3 @@ def test_on_noise_that_is_orthogonal_to_the_weights_the_angle_is_that_of_the_law
     assert scale.root_mean_square(np.array(turned)) == pytest.approx(
         scale.turn(rule, product), rel=0.02
     )
-
-
-@pytest.mark.parametrize("name, power", [("SGD", 2), ("momentum", 2), ("AdamW", 1)])
-def test_longer_weights_at_the_rate_that_makes_up_for_them_go_the_same_way(name, power):
-    digits, net = scale.start(0)
-    onehot, rule = np.eye(10)[digits.labels_train], scale.RULES[name]
-
-    def end(factor, power):
-        params, rate, decay = {"w": factor * net["w0"]}, 0.02 * factor**power, 0.1 / factor**power
-        order = training.batches(1437, 32, 30, np.random.default_rng(1))
-
-        def gradient(params, rows):
-            task = digits.x_train[rows], onehot[rows], net["w_out"]
-            return 0.0, {"w": scale.slopes(*task, params["w"][None], True)[0]}
-
-        def update(params, slopes, rate, state):
-            return rule.step(params, slopes, rate, state, decay=decay)
-
-        w = training.train(params, gradient, order, rate, update=update)[1]["w"]
-        return w / scale.size(w)
-
-    near = 1e-6 if power == 2 else 0.01  # Adam's ε sees the length
-    assert scale.size(end(3, power) - end(1, power)) < near
-    assert scale.size(end(3, 3 - power) - end(1, 0)) > 0.02  # with the other power

@@ -1,23 +1,8 @@
-"""A test set that took part in the statistics is seen by the trial, and one that did not is not."""
+"""The steps of gradient descent, and the best units, against doing it."""
 
 import numpy as np
 
-from normbook.lab import data
 from normbook.studies import scaling
-
-DIGITS = data.digits(np.random.default_rng(0), "raw")
-POOL = np.vstack([DIGITS.x_train, DIGITS.x_test])
-LABELS = np.concatenate([DIGITS.labels_train, DIGITS.labels_test])
-
-
-def bias(fit, splits=30):
-    """The mean optimism of the score that rests on the statistics."""
-    rng = np.random.default_rng(1)
-    return np.mean([scaling.optimism(fit, POOL, LABELS, rng)[1] for _ in range(splits)])
-
-
-def test_the_leak_spoils_a_score_that_rests_on_the_statistics_and_honest_statistics_do_not():
-    assert bias(scaling.leaky) > 0.05 > abs(bias(scaling.honest))
 
 
 def descent(x, target, tolerance=1e-3):

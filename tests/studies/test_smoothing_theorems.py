@@ -37,17 +37,6 @@ def test_the_form_keeps_the_ratio_and_stays_semidefinite():
     assert np.allclose(*forms) and np.linalg.eigvalsh(made.transpose(2, 0, 1)).min() > -1e-9
 
 
-def test_the_matrix_keeps_the_lengths_and_stays_semidefinite():
-    rng = np.random.default_rng(4)
-    g, v, third = rng.standard_normal((3, 8, 20))
-    made = theorems.keep_lengths(g, v, third)
-    lengths = (np.einsum("ijt,jt->it", made, u) / np.sqrt(theorems.dot(u, u)) for u in (g, v))
-    assert np.allclose(*(theorems.dot(u, u) for u in lengths))
-    assert np.linalg.eigvalsh(made.transpose(2, 0, 1)).min() > -1e-9
-    of_g, of_v = (theorems.quadratic(made, u) / theorems.dot(u, u) for u in (g, v))
-    assert (of_v > of_g).mean() > 0.9
-
-
 def test_least_squares_leaves_nothing_that_the_inputs_could_explain():
     rng = np.random.default_rng(3)
     inputs, targets = rng.standard_normal((5, 12, 4)), rng.standard_normal((5, 12))

@@ -1,4 +1,4 @@
-"""The critic is as steep as it may be, a step moves one player, and both scores are checked."""
+"""The critic is as steep as it may be, and losses and distance are those of the papers."""
 
 import numpy as np
 import torch
@@ -33,16 +33,6 @@ def test_the_losses_are_the_non_saturating_ones():
     of_critic = gan.critic_loss(one_layer(1.0), torch.zeros_like(x), x)
     pull = torch.autograd.grad(gan.generator_loss(one_layer(1.0), x, x), x)[0]
     assert np.allclose(losses, np.log([4, 2])) and not of_critic.requires_grad and pull.max() < 0
-
-
-def test_a_step_moves_one_player_and_leaves_no_gradient_on_the_other():
-    """The loss depends on both players, and the optimizer is that of the first."""
-    players = [gan.layers((3, 4, 1), np.random.default_rng(seed)) for seed in (0, 1)]
-    before = [net[0][0].detach().clone() for net in players]
-    x = gan.normal(np.random.default_rng(2), 5, 3)
-    gan.step(gan.adam(players[0], 0.1), sum((gan.dense(net, x) ** 2).sum() for net in players))
-    moved = [not torch.equal(net[0][0], w) for net, w in zip(players, before, strict=True)]
-    assert moved == [True, False] and players[1][0][0].grad is None
 
 
 def test_the_frechet_distance_of_moved_and_scaled_samples_is_known():
