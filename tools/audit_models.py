@@ -1,4 +1,4 @@
-"""Audit real architectures with random weights: no alarm may come, and the time is said: make peers."""
+"""Audit real architectures with random weights: no alarm may come, and the time is said."""
 
 import sys
 import time
