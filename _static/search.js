@@ -6,7 +6,8 @@ globalThis.bookSearch = (index) => {
   const STOP = new Set(
     ("a about am an and any are as at be been but by can could did do does doing for from get got had has have how i " +
       "if in into is it its just me my of on or our really s should so some t than that the their them then there these " +
-      "they this those to too u used uses using very was we were what when which while who why will with would you your")
+      "they this those to too u used uses using very was we were what when which while who why will with would you your " +
+      "become give happen help issue make need please problem question seem try want way work")
       .split(" ")
       .flatMap((word) => [word, word.replace(/s$|ing$|e$/, "")]),
   );
@@ -28,12 +29,13 @@ globalThis.bookSearch = (index) => {
     }
     return found.replace(/e$/, "").replace(/([bdfgmnprt])\1$/, "$1");
   };
+  const known = new Set([...index.same, ...index.near].flat());
   const split = (text) =>
-    text
-      .replace(/([a-z]{2})([A-Z])/g, "$1 $2")
-      .replace(/([A-Z]{2,})([A-Z][a-z]{2})/g, "$1 $2")
-      .toLowerCase()
-      .match(/[\p{L}\p{N}\u0302]+/gu) ?? [];
+    (text.match(/[\p{L}\p{N}\u0302]+/gu) ?? []).flatMap((word) => {
+      if (known.has(word.toLowerCase())) return [word.toLowerCase()];
+      const parts = word.replace(/([a-z]{2})([A-Z])/g, "$1 $2").replace(/([A-Z]{2,})([A-Z][a-z]{2})/g, "$1 $2");
+      return parts.toLowerCase().split(" ");
+    });
   const NO_LAYER = new Set(["ab", "de", "e", "re", "sub", "un"]);
   const words = (text) =>
     split(text)
@@ -47,11 +49,11 @@ globalThis.bookSearch = (index) => {
   // One token for each thing of several names; in a page its words count as well.
   const names = new Map();
   const longest = { words: 1 };
-  for (const [first, ...others] of index.same) {
+  for (const [first, ...others] of [...index.same, ...index.near.flat().map((name) => [name])]) {
     const token = words(first).join("_");
     for (const name of [first, ...others]) {
       const parts = words(name);
-      names.set(parts.join(" "), token);
+      if (!names.has(parts.join(" "))) names.set(parts.join(" "), token);
       longest.words = Math.max(longest.words, parts.length);
     }
   }
@@ -84,9 +86,8 @@ globalThis.bookSearch = (index) => {
       for (const token of own) count.set(token, (count.get(token) ?? 0) + 1);
       for (const [token, times] of count)
         weights.set(token, (weights.get(token) ?? 0) + worth * (more ? (2 * times) / (1 + times) : 1));
-      return own.length;
     };
-    const length = add(heading, WORTH.heading);
+    add(heading, WORTH.heading * Math.min(1, (6 / split(heading).length) ** 0.5));
     if (kind !== "page") add(title, kind === "section" ? WORTH.title : WORTH.title / 2);
     add(prose, kind === "symptom" ? WORTH.heading / 2 : WORTH.prose, true);
     add(rest && rest.split(" ").map((code) => vocabulary[parseInt(code, 36)]).join(" "), WORTH.rest);
@@ -94,19 +95,15 @@ globalThis.bookSearch = (index) => {
       if (!has.has(token)) has.set(token, []);
       has.get(token).push([place, weight]);
     }
-    const factor = KIND[kind] * (LESS.test(anchor) ? 0.6 : 1) * (PLACES.test(page) && kind !== "claim" ? 0.7 : 1);
-    return { page, title, kind, anchor, heading, prose, factor, length, own: new Set(tokens(heading, false)) };
+    const factor = KIND[kind] * (LESS.test(anchor) ? 0.6 : 1) * (PLACES.test(page) && kind !== "claim" ? 0.6 : 1);
+    return { page, title, kind, anchor, heading, prose, factor, own: new Set(tokens(heading, false)) };
   });
   const rarity = (token) => Math.log(1 + units.length / (0.5 + (has.get(token)?.length ?? 0)));
 
   const groups = new Map();
   for (const group of index.near) {
-    const members = group.map((name) => tokens(name, false));
-    for (const [token, ...more] of members) {
-      if (more.length) continue;
-      if (!groups.has(token)) groups.set(token, new Set());
-      for (const [one, ...rest] of members) if (one !== token && !rest.length) groups.get(token).add(one);
-    }
+    const members = group.flatMap((name) => tokens(name, false));
+    for (const token of members) groups.set(token, new Set([...(groups.get(token) ?? []), ...members]));
   }
 
   // A word that no page has: two words written as one, the beginning of a word, or a slip of a key.
@@ -142,7 +139,7 @@ globalThis.bookSearch = (index) => {
       const ways = has.has(token) ? [[token, 1]] : [];
       if (!ways.length) for (const parts of guesses(token)) for (const part of parts) ways.push([part, 0.8]);
       else if (last && token.length > 2) for (const other of all) if (other !== token && other.startsWith(token)) ways.push([other, 0.7]);
-      for (const other of groups.get(token) ?? []) ways.push([other, 0.55]);
+      for (const other of groups.get(token) ?? []) if (other !== token) ways.push([other, 0.55]);
       const best = new Map();
       let rare = 0;
       for (const [way, worth] of ways) {
