@@ -57,8 +57,7 @@ globalThis.bookSearch = (index) => {
       longest.words = Math.max(longest.words, parts.length);
     }
   }
-  const tokens = (text, keep) => {
-    const all = words(text);
+  const inNames = (all, keep) => {
     const found = [];
     for (let k = 0; k < all.length; ) {
       let length = Math.min(longest.words, all.length - k);
@@ -69,6 +68,7 @@ globalThis.bookSearch = (index) => {
     }
     return found;
   };
+  const tokens = (text, keep) => inNames(words(text), keep);
 
   // Which sections have a word, and how much it says of them.
   const WORTH = { heading: 5, title: 2.2, prose: 1.3, rest: 0.6 };
@@ -121,14 +121,20 @@ globalThis.bookSearch = (index) => {
       const parts = tokens(`${token.slice(0, k)} ${token.slice(k)}`, false);
       if (parts.every((part) => part.length > 1 && has.has(part) && rarity(part) < 6)) return [parts];
     }
-    const begins = token.length > 2 ? all.filter((other) => other.startsWith(token)) : [];
-    return (begins.length || token.length < 5 ? begins : all.filter((other) => close(token, other))).slice(0, 12).map((one) => [one]);
+    return token.length > 2 ? all.filter((other) => other.startsWith(token)).slice(0, 12).map((one) => [one]) : [];
   };
+  const named = new Set([...names.keys()].flatMap((name) => name.split(" ")));
+  const often = (token) => has.get(token)?.length ?? 0;
+  const mended = (question) =>
+    words(question).map((word) => {
+      if (word.length < 4 || has.has(word) || named.has(word) || guesses(word).length) return word;
+      return all.filter((other) => close(word, other)).sort((a, b) => often(b) - often(a))[0] ?? word;
+    });
 
   // The sections for a question, the best first. A word counts by how rare it is and where it stands;
   // a section that lacks words of the question falls behind one that has them.
   const find = (question, typing = false) => {
-    const asked = [...new Set(tokens(question, false))];
+    const asked = [...new Set(inNames(mended(question), false))];
     const telling = asked.filter((token) => !STOP.has(token) && !/^\d$/.test(token));
     const scores = new Map();
     const exact = new Map();
