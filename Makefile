@@ -65,13 +65,14 @@ refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER
 bench: $(READY)  ## measure the kernels against PyTorch's
 	@$(PY) tools/kernel_bench.py
 
-peers: $(PEERS)/ready  ## ask Keras, Flax, ONNX and ten language models for their conventions, in an environment of its own
+peers: $(PEERS)/ready  ## ask Keras, Flax, ONNX and ten language models for their conventions, and audit seven networks, in an environment of its own
 	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/model_norms.py
 	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/peers.py
+	@PYTHONPATH=. $(PEERS)/bin/python -W ignore tools/audit_models.py
 
-$(PEERS)/ready: tools/peers.txt
+$(PEERS)/ready: tools/peers.txt tools/audit_models.txt
 	$(PYTHON) -m venv --clear $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r $<
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-input $(^:%=-r %)
 	@touch $@
 
 processors: $(READY)  ## run everything as other processors would: OPTIONS="--sets SSE --threads 1"

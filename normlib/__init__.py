@@ -67,7 +67,7 @@ if not TYPE_CHECKING:  # a type checker knows these packages, and would take any
 
     def __getattr__(name):
         """Import a part that needs more than NumPy when it is asked for, such as normlib.verify."""
-        if name in ("distributed", "evidence", "fused", "recipes", "verify"):
+        if name in ("audit", "distributed", "evidence", "fused", "recipes", "verify"):
             from importlib import import_module
 
             return import_module(f"{__name__}.{name}")

@@ -108,7 +108,7 @@ CHECKS: list[tuple[str, str, Callable[[Norm], Any]]] = [
     ("half frozen", "batch-norm-in-use#freeze-both", lambda n: n.moves and n.frozen == "γ, β" and (
         "γ and β are frozen, but the statistics move")),
     ("momentum", "frameworks#what-bites", lambda n: n.momentum >= 0.5 and (
-        f"momentum {n.momentum:g} is the weight of the new batch here: {1 - n.momentum:.2g} may be meant")),
+        f"{n.momentum:g} is the weight of the new batch here: {1 - n.momentum:.2g} may be meant")),
     ("mixed calls", "where-samples-must-not-meet#apart-contrast", lambda n: far(n.apart) and (
         f"called several times for a batch, on inputs that differ {by(n.apart)}")),
     ("lost digits", "floating-point#question", lambda n: (n.kappa > 1000 or n.digits < 1) and (
@@ -136,7 +136,18 @@ class Audit(NamedTuple):
     scores: tuple[float, ...]  # by batches, as stored, estimated anew
 
     def __str__(self) -> str:
-        return "\n\n".join([table(self.norms), summary(self), *map(told, self.findings)])
+        parts, ways = [table(self.norms)], ("by batches", "as stored", "estimated anew")
+        unit, ways = " %" * (self.measure == "accuracy"), ways if len(self.scores) > 1 else ("",)
+        scores = [f"{s:.3g}{unit} {w}".rstrip() for s, w in zip(self.scores, ways, strict=False)]
+        said = f"{self.measure}: {', '.join(scores)}" if scores else "no labels, so no accuracies"
+        count = len(self.findings)
+        parts.append(f"{said}\n{count or 'no'} finding{'s' * (count != 1)}")
+        for name, norms, says, page in self.findings:
+            more = f" and {len(norms) - 2} more" if len(norms) > 2 else ""
+            text = f"{name}: {says} ({', '.join(norms[:2])}{more})"
+            lines = textwrap.fill(text, 88, subsequent_indent="  ", break_on_hyphens=False)
+            parts.append(f"{lines}\n  chapters/{page.replace('#', '.html#')}")
+        return "\n\n".join(parts)
 
 
 def span(values: Iterable[float], form: str) -> str:
@@ -163,27 +174,6 @@ def table(norms: Sequence[Norm]) -> str:
     widths = [max(map(len, column)) for column in columns]
     kept = zip(*columns, strict=True)
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in kept)
-
-
-def summary(audit: Audit) -> str:
-    """The three accuracies, and how much was found."""
-    ways = ("by batches", "as stored", "estimated anew")[: len(audit.scores)]
-    unit = " %" if audit.measure == "accuracy" else ""
-    scores = [f"{s:.3g}{unit} {way}" for s, way in zip(audit.scores, ways, strict=True)]
-    said = f"{audit.measure}: {', '.join(scores)}" if scores else "no labels, so no accuracies"
-    count = len(audit.findings)
-    return f"{said}\n{count or 'no'} finding{'s' * (count != 1)}"
-
-
-def told(finding: Finding) -> str:
-    some, rest = ", ".join(finding.norms[:2]), len(finding.norms) - 2
-    text = f"{finding.name}: {finding.says} ({some}{f' and {rest} more' * (rest > 0)})"
-    page, section = finding.page.split("#")
-    text = textwrap.fill(text, 88, subsequent_indent="  ", break_on_hyphens=False)
-    return f"{text}\n  chapters/{page}.html#{section}"
-
-
-# What the loader gives, and what the network says to it.
 
 
 def taken(loader: Iterable, count: int) -> list:
@@ -215,9 +205,9 @@ def score(output: Any, labels: Any) -> tuple[str, float, int]:
     y = y[0] if isinstance(y, list | tuple) else y
     if isinstance(loss, Tensor) and loss.ndim == 0:
         return "loss", float(loss), 1
-    if isinstance(labels, Tensor) and isinstance(y, Tensor) and not labels.is_floating_point():
-        if y.ndim > 1 and y[:, 0].shape == labels.shape:
-            return "accuracy", 100.0 * float((y.argmax(1) == labels).sum()), labels.numel()
+    both = isinstance(labels, Tensor) and isinstance(y, Tensor) and y.ndim > 1
+    if both and not labels.is_floating_point() and y[:, 0].shape == labels.shape:
+        return "accuracy", 100.0 * float((y.argmax(1) == labels).sum()), labels.numel()
     return "", 0.0, 0
 
 
@@ -244,9 +234,6 @@ def run(net: nn.Module, batches: list, seen: Iterable[Norm] = ()) -> tuple[str, 
             ) from error
         found.append(score(output, labels))
     return found[0][0], sum(s for _, s, _ in found) / max(1, sum(n for *_, n in found))
-
-
-# What each norm meets.
 
 
 def ask(norm: nn.Module, x: Tensor) -> tuple:
@@ -383,14 +370,7 @@ def judge(norm: Norm, net: nn.Module, decays: dict | None) -> None:
 
 def passes(model: nn.Module, norms: dict[str, Norm], batches: list) -> tuple[str, tuple]:
     """Run a copy with each kind of statistics: what was measured, and the scores."""
-    try:
-        net = copy.deepcopy(model)
-    except RuntimeError as error:
-        raise ValueError(
-            f"model must be fit for copy.deepcopy, but it raised {error}; use "
-            f"torch.nn.utils.parametrizations.weight_norm in place of the old function"
-        ) from error
-    net.train()
+    net = copy.deepcopy(model).train()
     modules = {name: net.get_submodule(name) for name in norms}
     for name, norm in norms.items():  # what is frozen for good does not answer train()
         norm.by_batch &= (norm.module if model.training else modules[name]).training

@@ -15,6 +15,7 @@ from pathlib import Path
 import icons
 import one_style_sheet
 import used_signs
+from docutils import nodes
 from mathematics import FONT
 from PIL import Image
 from pygments.formatters import HtmlFormatter
@@ -53,6 +54,15 @@ def source(app, address: str) -> bytes | None:
     names = {name: uri for uri, name in app.builder.images.items()}
     found = names.get(address.rsplit("/", 1)[-1])
     return Path(app.srcdir, found).read_bytes() if found and found.endswith(".png") else None
+
+
+def of_any_width(app, doctree) -> None:
+    """A notebook keeps the size at which JupyterLab shows a picture. A page may be narrower; and
+    for a picture with a size Sphinx adds a link to its file, which is not kept."""
+    for image in doctree.findall(nodes.image):
+        if "jupyter_execute" in image["uri"]:
+            for key in ("width", "height"):
+                image.attributes.pop(key, None)
 
 
 def lighter_pictures(app, page: str, body: str) -> str:
@@ -196,6 +206,7 @@ class Sparse(HtmlFormatter):
 
 def setup(app) -> dict:
     PygmentsBridge.html_formatter = Sparse
+    app.connect("doctree-read", of_any_width)
     app.connect("html-page-context", light_page, priority=900)  # after those of the theme
     app.connect("build-finished", finish, priority=900)  # when the theme has its colours of code
     return {"parallel_read_safe": True, "parallel_write_safe": True}
