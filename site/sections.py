@@ -19,7 +19,7 @@ from docutils.nodes import make_id
 
 INDEX = "search-index.js"
 SYNONYMS = Path(__file__).with_name("synonyms.toml")
-SHOWN = 160  # characters of prose that are kept as they stand; of the rest the words alone
+SHOWN = 150  # characters of prose that are kept as they stand; of the rest the words alone
 NOT_READ = {"404", "genindex", "index", "references", "report", "search"}
 ARTICLE = SoupStrainer("article", class_="bd-article")
 NO_PROSE = (
@@ -95,7 +95,7 @@ def sections(page: str) -> list[tuple[str, str, str, str]]:
 # The index.
 
 WORD = re.compile(r"[^\W\d_]{3,}|[^\W_]*\d[^\W_]*[^\W\d_]+[^\W_]*")  # with a digit, but no number
-COMMON = 1 / 8  # of the sections: a word that more of them have finds none of them
+COMMON = 1 / 12  # of the sections: a word that more of them have finds none of them
 # What stands there is found at its own place: claims, exercises.
 HELD_ELSEWHERE = {"all-claims", "errors-and-misprints", "the-exercises-of-the-pages", "exercises"}
 
