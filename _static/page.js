@@ -61,12 +61,35 @@
 
   // The search: a field above the page, or that of the search page itself.
   const above = one(".search-button__wrapper");
-  const field = one("article form.bd-search input, .bd-search-container input") ?? above?.querySelector("input");
+  const page = one(".search-page input");
+  const field = page ?? above?.querySelector("input");
   let before = null;
+
+  // Its script and the index come when they are first asked for; typing may begin meanwhile.
+  const place = document.currentScript.src.replace(/page\.js.*/, "");
+  const bring = (name) =>
+    new Promise((done, failed) => {
+      const script = Object.assign(document.createElement("script"), { src: place + name, onload: done, onerror: failed });
+      document.head.append(script);
+    });
+  let brought = null;
+  function offer() {
+    brought ??= Promise.all(["search-index.js", "search.js"].map(bring)).then(() =>
+      offerSearch(field, page ? { most: 30, first: false } : { most: 8, first: true }),
+    );
+  }
+  if (page) {
+    page.value = new URLSearchParams(location.search).get("q") ?? "";
+    page.closest("form").addEventListener("submit", (event) => event.preventDefault());
+    page.focus();
+    offer();
+  }
+  field?.addEventListener("focus", offer);
 
   function search(open) {
     if (above?.contains(field)) above.classList.toggle("show", open);
     if (open) {
+      offer();
       before = document.activeElement;
       field.select();
       field.focus();
@@ -77,6 +100,10 @@
   if (mac) for (const key of all(".kbd-shortcut__modifier:first-child")) key.innerText = "⌘";
   for (const button of all(".search-button__button")) button.onclick = () => search(true);
   one(".search-button__overlay")?.addEventListener("click", () => search(false));
+  // What was found may be on this page.
+  above?.addEventListener("click", (event) => {
+    if (event.target.closest("[role=option]")) above.classList.remove("show");
+  });
   addEventListener("keydown", (event) => {
     const [asked, other] = mac ? [event.metaKey, event.ctrlKey] : [event.ctrlKey, event.metaKey];
     if (asked && !other && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") {

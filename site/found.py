@@ -1,23 +1,15 @@
-"""Pages that can be found: what they are about in a line, what the search finds by its name, a page
-for addresses that are not there, and, where the site's own address is configured, the list of its
-pages. A Sphinx extension.
+"""Pages that can be found: what they are about in a line, a page for addresses that are not there,
+and, where the site's own address is configured, the list of its pages. A Sphinx extension.
 
 sphinx-sitemap warns where no address is configured, which would stop the build; the page of
 sphinx-notfound-page asks for files by addresses that a folder does not have.
 """
 
-import json
 from html import escape
 from pathlib import Path
 
-import claim_links
-import index_words
 from docutils import nodes
-from docutils.nodes import make_id
 from mathematics import mathml
-
-API = "chapters/api"
-
 
 # What a page is about.
 
@@ -58,37 +50,6 @@ def head(app, page, template, context, doctree) -> None:
         context["metatags"] = context.get("metatags", "") + tag
 
 
-# What the search finds by its name.
-
-
-def by_name(root: Path) -> dict[str, tuple[str, str]]:
-    """Claims and functions, with the page and the anchor that each has for good."""
-    found = {
-        name: (f"chapters/{claim['page']}", f"claim-{name}")
-        for name, claim in claim_links.claims(root).items()
-        if "page" in claim
-    }
-    functions = index_words.functions(root / "normlib")
-    return found | {name: (API, make_id(f"function-{name}")) for name in functions}
-
-
-def complete(index: str, names: dict[str, tuple[str, str]]) -> str:
-    """The index of the search with these names, and of the words of the book's index the
-    definitions alone: every mention of a word would stand before the page on it."""
-    start, end = index.index("{"), index.rindex("}") + 1
-    known = json.loads(index[start:end])
-    pages = {page: number for number, page in enumerate(known["docnames"])}
-    terms = {
-        entry: [place for place in places if place[1].startswith("term-")]
-        for entry, places in known["indexentries"].items()
-    }
-    known["indexentries"] = {entry: places for entry, places in terms.items() if places}
-    for name, (page, anchor) in names.items():
-        if page in pages:
-            known["indexentries"][name.lower()] = [[pages[page], anchor, True]]
-    return index[:start] + json.dumps(known, separators=(",", ":")) + index[end:]
-
-
 # The site as a whole.
 
 
@@ -102,10 +63,6 @@ def whole(app, exception) -> None:
     if exception or app.builder.name != "html":
         return
     out, base = Path(app.outdir), app.config.html_baseurl.rstrip("/")
-    index = out / "searchindex.js"
-    if index.is_file():
-        names = by_name(Path(app.srcdir))
-        index.write_text(complete(index.read_text("utf-8"), names), encoding="utf-8")
     said = {"base": base, "project": app.config.html_title, "root": app.config.root_doc}
     (out / "404.html").write_text(app.builder.templates.render("404.html", said), encoding="utf-8")
     if base:

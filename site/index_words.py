@@ -8,7 +8,6 @@ from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
-from sphinx.search.en import english_stopwords
 from sphinx.transforms import SphinxTransform
 
 
@@ -61,12 +60,6 @@ def marks(node: nodes.Node) -> bool:
     return is_term or isinstance(node, nodes.literal)
 
 
-# The search looks for the stem of a word, and the stems of these are words that no index holds:
-# whoever typed one found nothing.
-UNFINDABLE = {"being", "its", "one", "ones", "theirs"}
-
-
 def setup(app) -> dict:
     app.add_transform(IndexWords)
-    english_stopwords.update(UNFINDABLE)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -91,8 +91,9 @@ THEME = ("basic.css", "styles/bootstrap.css", "styles/pydata-sphinx-theme.css")
 # Scripts that a page needs only if it has what they work on.
 WORKS_ON = {"ledger.js": 'class="ledger', "clipboard": "<pre"}
 WORKS_ON |= {"copybutton": "<pre", "design-tabs.js": "sd-tab-set", "togglebutton": "togglebutton"}
-# Jupyter Book puts every script of _static on every page; the search page asks for this one.
-NEVER = {"sphinx-book-theme.js", "ranking.js"}
+# Jupyter Book puts every script of _static on every page; page.js asks for this one when it is
+# needed. Those of Sphinx turn pages by keys and mark words, which this book does not do.
+NEVER = {"sphinx-book-theme.js", "/search.js", "doctools.js", "sphinx_highlight.js"}
 UNUSED = ("vendor", "scripts", "locales")  # of the theme: its fonts, scripts, translations
 
 
@@ -111,10 +112,6 @@ def is_needed(script, body: str) -> bool:
         return False
     works_on = (mark for name, mark in WORKS_ON.items() if name in script.filename)
     return all(mark in body for mark in works_on)
-
-
-def is_ours(script) -> bool:
-    return (script.filename or "").endswith("page.js")
 
 
 def defer(script):
@@ -167,9 +164,7 @@ def light_page(app, page, template, context, doctree) -> None:
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
     context["generate_toctree_html"] = name_folds(context["generate_toctree_html"])
     context["script_files"] = [js for js in context["script_files"] if is_needed(js, body)]
-    # On the page of the search its own scripts, which the theme writes out, do not wait.
-    here = [js for js in context["script_files"] if template != "search.html" or is_ours(js)]
-    context["script_files"] = [defer(js) if js in here else js for js in context["script_files"]]
+    context["script_files"] = [defer(js) for js in context["script_files"]]
 
 
 def finish(app, exception) -> None:

@@ -1,5 +1,7 @@
 """The site, built from an empty folder, is whole when a real browser looks at it."""
 
+import gzip
+import json
 import random
 import re
 import shlex
@@ -8,11 +10,12 @@ import sys
 
 import exploring
 import fonts
-import found
 import index_words
 import page_budget
 import pytest
 import run_page
+import searching
+import sections
 import site_checks as checks
 from project import NOTEBOOKS, ROOT, TOC, listed, make, read_cells
 from site_checks import DESK, PHONE
@@ -171,46 +174,56 @@ def test_the_ledger_is_sorted_by_clicks_and_filtered_by_what_is_chosen_and_by_a_
     ledger.wait_for_function("() => document.getElementById('000-03').offsetHeight")
 
 
-# What people type, and the page that has the answer.
-ASKED = {
-    "autocast": "floating-point",
-    "dropout": "evaluation-gap",
-    "export": "in-practice",
-    "freeze": "batch-norm-in-use",
-    "gradient accumulation": "evaluation-gap",
-    "half precision": "floating-point",
-    "momentum": "batch-norm-in-use",
-    "SyncBatchNorm": "distributed-batch-norm",
-    "RMSNorm": "rms-norm",
-    "layer norm": "layer-norm",
-    "exploding gradients": "depth-at-initialization",
-    # what has this name
-    "000-03": "claims/batch-normalization.html#claim-000-03",
-    "batch_norm_backward": "api.html#function-batch-norm-backward",
+NAMES = {
+    "000-03": "claims/batch-normalization#claim-000-03",
+    "batch_norm_backward": "api#function-batch-norm-backward",
+    "RMSNorm": "rms-norm#rmsnorm",
+    "layer norm": "layer-norm#layer-normalization",
+    "bathc norm": "batch-norm#batch-normalization",
 }
 
 
-def test_the_first_result_for_a_word_is_its_answer_or_a_definition_that_leads_there(opened):
-    page, missed = opened(SEARCH), []
-    glossary = (ROOT / "glossary.md").read_text(encoding="utf-8")
-    for word, answer in ASKED.items():
-        first = checks.found_by_search(page, word)[0]
-        defined = glossary.partition(f"\n{word}\n")[2].partition("\n\n")[0]
-        leads = f"glossary.html#term-{word.replace(' ', '-')}" in first
-        if f"chapters/{answer}" not in first and not (leads and f"](chapters/{answer})" in defined):
-            missed.append((word, first))
-    assert missed == []
-    # A word whose stem no index holds hides no page.
-    words = " ".join(sorted(index_words.UNFINDABLE))
-    found = checks.found_by_search(page, f"{words} RMSNorm")
-    assert any("chapters/rms-norm.html" in address for address in found)
-    assert checks.found_by_search(page, "zyzzyva quokka") == []
+def test_the_search_has_the_right_section_among_its_first_three(opened):
+    page, asked = opened(SEARCH), searching.read(searching.QUESTIONS)
+
+    def missed(questions, change=None):
+        found = searching.ask(page, questions, change)
+        return [q for q, places in questions.items() if not searching.is_found(found[q], places)]
+
+    assert missed({name: [place] for name, place in NAMES.items()}) == []
+    assert len(missed(asked)) <= 2
+    assert len(missed(asked, {"same": [], "near": []})) > 4
+    assert searching.ask(page, ["zyzzyva quokka"]) == {"zyzzyva quokka": []}
 
 
-def test_what_the_search_knows_by_name_is_there(texts):
-    names = found.by_name(ROOT)
-    assert len(names) > 230
-    assert [n for n, (page, at) in names.items() if f'id="{at}"' not in texts[f"{page}.html"]] == []
+def test_the_index_of_the_search_is_small_and_leads_somewhere(texts, folder):
+    script = (folder / "_static" / sections.INDEX).read_bytes()
+    assert len(script) < 400 * 1024 and len(gzip.compress(script)) < 150 * 1024
+    index = json.loads(script.decode().partition("=")[2].strip().rstrip(";"))
+    pages = [f"{page}.html" for page, _ in index["pages"]]
+    assert {*PAGES} - {*pages} == {"genindex.html", "references.html", "report.html"}
+    units = index["units"]
+    assert [u[2] for u in units if f'id="{u[2]}"' not in texts[pages[u[0]]]] == []
+
+
+def test_the_search_is_worked_with_keys_from_a_folder_too(opened, folder):
+    page = opened("chapters/batch-norm.html", f"{folder.as_uri()}/")
+    assert page.evaluate("globalThis.bookSearch === undefined")  # until it is asked for
+    page.keyboard.press("Control+k")
+    page.keyboard.type("bn freeze")
+    page.wait_for_selector("[role=option] + [role=option]")
+    assert "sections" in page.locator(".search-count").inner_text()
+    page.keyboard.press("ArrowDown")
+    field, chosen = page.locator("[role=combobox]"), page.locator("[aria-selected=true]")
+    assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    page.keyboard.press("Escape")
+    assert not field.is_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("bn freeze")
+    address = chosen.evaluate("e => e.href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(address)
+    assert page.heard["console"] == page.heard["failed requests"] == []
 
 
 # From a folder, without a server.
@@ -231,13 +244,6 @@ def test_from_a_folder_a_page_has_its_mathematics_figures_and_links(opened, fold
     assert page.evaluate(checks.IMAGES) == [] and page.evaluate(checks.MATHEMATICS) == []
     page.locator(".prev-next-area a.right-next").click()
     page.wait_for_url("**/group-norm.html")
-    assert page.heard["console"] == page.heard["failed requests"] == []
-
-
-def test_from_a_folder_the_search_finds_and_complains_of_nothing(opened, folder):
-    page = opened("search.html?q=RMSNorm", f"{folder.as_uri()}/")
-    page.wait_for_function("() => document.querySelector('.search-summary')?.innerText")
-    assert page.locator("ul.search a").first.get_attribute("href") == "chapters/rms-norm.html"
     assert page.heard["console"] == page.heard["failed requests"] == []
 
 
