@@ -375,8 +375,8 @@ def passes(model: nn.Module, norms: dict[str, Norm], batches: list) -> tuple[str
     for name, norm in norms.items():  # what is frozen for good does not answer train()
         norm.by_batch &= (norm.module if model.training else modules[name]).training
     net.eval()
-    layers = {n: module for n, module in net.named_modules() if isinstance(module, LINEAR)}
-    hooks = [module.register_forward_hook(partial(mark, n)) for n, module in layers.items()]
+    linear = [(partial(mark, n), m) for n, m in net.named_modules() if isinstance(m, LINEAR)]
+    hooks = [module.register_forward_hook(hook) for hook, module in linear]
     for name, norm in norms.items():
         hook = partial(watch, norm)
         hooks.append(modules[name].register_forward_pre_hook(hook, with_kwargs=True))

@@ -1,4 +1,4 @@
-"""Audit real architectures with random weights: no alarm may come, and the time is said."""
+"""Audit real architectures with random weights, say the time, and fail if an alarm comes."""
 
 import sys
 import time
