@@ -207,6 +207,20 @@ def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text
         ledger.read({"000": text})
 
 
+NUMBER = re.compile(r"\b(?:slip-)?(?:00[0-4]|[a-z]+\d{4})-\d+\b")
+
+
+def named(entry):
+    return {id for text in entry if isinstance(text, str) for id in NUMBER.findall(text)}
+
+
+def test_every_claim_that_a_text_of_the_register_names_is_there():
+    _, claims, slips = ledger.register()
+    entries = [*claims.values(), *slips.values()]
+    assert set().union(*map(named, entries)) <= claims.keys() | slips.keys()
+    assert named(entries[0]._replace(answer="See 000-99.")) - claims.keys() == {"000-99"}
+
+
 # A verdict that changed says why.
 
 
