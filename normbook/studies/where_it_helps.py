@@ -492,7 +492,8 @@ ROWS = {  # kinds of network in the words of the picture of the map, in the orde
 
 def row_name(column: tuple) -> str:
     task, net, depth, inputs, optimizer = column
-    return ", ".join(filter(None, (task, ROWS[net].format(depth), inputs, optimizer)))
+    rule = {"sgd": "SGD", "adam": "Adam"}.get(optimizer, optimizer)
+    return ", ".join(filter(None, (task, ROWS[net].format(depth), inputs, rule)))
 
 
 def in_order(columns: list[tuple]) -> list[tuple]:
