@@ -244,16 +244,18 @@ def repeat(q: Question) -> list[Check]:
 def rows_of(q: Question, rows: slice, whole: list[Tensor]) -> list[Tensor]:
     """Some rows of what has a row for each sample: of x, of arrays like it, and of labels."""
     x = q.args[0]
-    alike = lambda a: (
-        a.ndim and len(a) == len(x) and (a.ndim == x.ndim or not a.is_floating_point())
-    )  # noqa: E731
+
+    def alike(a: Tensor) -> bool:
+        same = a.ndim > 0 and len(a) == len(x)
+        return same and (a.ndim == x.ndim or not a.is_floating_point())
+
     return [a[rows].clone() if alike(a) else a for a in whole]
 
 
 def batch(q: Question) -> list[Check]:
     """A row has the same bits alone, in a half and in the whole batch; if it has a result of its
     own at all, which the reference says."""
-    x, count = q.args[0], len(q.args[0]) if q.args[0].ndim else 0
+    count = len(q.args[0]) if q.args[0].ndim else 0
     if count < 2:
         return [skip("batch", f"{q.pair.names[0]} has no two rows")]
     parts = {"the first row alone": slice(0, 1), "the last row alone": slice(count - 1, count)}

@@ -100,7 +100,7 @@ def test_each_witness_sees_its_error(case, dtype):
 
 
 def test_a_pair_that_adds_up_in_16_bits_is_told_so():
-    with pytest.raises(verify.VerificationError, match="kept in bfloat16.*roundings=2"):
+    with pytest.raises(verify.VerificationError, match=r"kept in bfloat16.*roundings=2"):
         verify.kernel(with_cache, add_up_in_16_bits, reference=reference, **ROWS)
 
 
