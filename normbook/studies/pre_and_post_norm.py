@@ -145,10 +145,10 @@ def too_small(x: Tensor) -> float:
     return float((x.norm(dim=-1) / centred.norm(dim=-1)).max())
 
 
-def places(seed: int) -> dict[str, float]:
+def places(seed: int, inputs: str = "raw") -> dict[str, float]:
     """The exponents with which the last gradient changes with depth, and the stream before the
     last norm of a pre-norm net."""
-    digits = data.digits(np.random.default_rng(0), "raw")
+    digits = data.digits(np.random.default_rng(0), inputs)
     found = {}
     for name, model in MODELS.items():
         runs = [measure(digits, model, depth, seed) for depth in DEPTHS]
@@ -173,10 +173,10 @@ PLACES = Trial(
 )
 
 
-def along(seed: int, *, own_labels: bool = False) -> dict[str, float]:
+def along(seed: int, *, own_labels: bool = False, inputs: str = "raw") -> dict[str, float]:
     """How the gradients of a net of 16 layers change from layer to layer: as a power of the index
     of the layer, and by a factor for each layer (both as slopes of logarithms)."""
-    digits = data.digits(np.random.default_rng(0), "raw")
+    digits = data.digits(np.random.default_rng(0), inputs)
     found, index = {}, np.arange(1, 17)
     layers, x, labels, head = draw_setting(digits, 16, seed)
     if own_labels:

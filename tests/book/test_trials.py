@@ -152,7 +152,7 @@ def test_a_page_repeats_the_beginning_of_every_trial(name):
 
 
 FORGED = {
-    "another seed": lambda values: [values[1], *values[1:]],
+    "other seeds": lambda values: [*values[1:], values[0]],
     "another sign": lambda values: [-value for value in values],
     "a row less": lambda values: values[:-1],
 }
