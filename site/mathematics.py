@@ -138,7 +138,9 @@ def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
     self.body.append(markup(node, display))
     if node.get("number"):
         number, at = get_node_equation_number(self, node), node["ids"][0]
-        self.body.append(f'<a class="eqno" href="#{at}" aria-label="Equation {number}">({number})</a>')
+        self.body.append(
+            f'<a class="eqno" href="#{at}" aria-label="Equation {number}">({number})</a>'
+        )
     self.body.append("</div>\n")
     raise nodes.SkipNode
 

@@ -19,7 +19,9 @@ def text(html: str) -> str:
 
 # The contents of the book.
 
-CAPTION = re.compile(r'<p aria-level="2" class="caption" role="heading"><span [^>]*>(.*?)</span></p>')
+CAPTION = re.compile(
+    r'<p aria-level="2" class="caption" role="heading"><span [^>]*>(.*?)</span></p>'
+)
 FOLD = '<summary><span class="toctree-toggle"'
 
 
@@ -72,7 +74,9 @@ PLACES = re.compile(
     r"|<table(?P<table>[^>]*)>(?!\s*<caption)(?=(?:\s*<thead>(?P<columns>.*?)</thead>)?)",
     re.S,
 )
-TURNED = re.compile(r'<p class="collapsed[^>]*>Show (.*?)</p>\s*<p class="expanded[^>]*>Hide \1</p>', re.S)
+TURNED = re.compile(
+    r'<p class="collapsed[^>]*>Show (.*?)</p>\s*<p class="expanded[^>]*>Hide \1</p>', re.S
+)
 TURN = r'<p class="admonition-title turn">\1</p>'  # the style sheet says "Show" or "Hide"
 HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.S)
 
