@@ -8,44 +8,47 @@ document.addEventListener("DOMContentLoaded", () => {
   const columns = [...table.tHead.rows[0].cells];
   const column = (name) => columns.findIndex((cell) => cell.textContent.trim() === name);
   const filters = {
-    "said by": (row) => row.dataset.sources.split("|"), // the text shows the lines as well
+    "said by": (row) => row.dataset.sources.split("|"), // the fold shows the lines as well
     verdict: (row) => [text(row, column("verdict"))],
-    "decided in": (row) => [text(row, column("decided in"))],
+    "decided in": (row) => [row.dataset.page].filter(Boolean),
     "decided by": (row) => [row.dataset.evidence].filter(Boolean),
   };
 
   const bar = document.createElement("form");
   bar.className = "ledger-filters";
-  const count = document.createElement("output");
-
-  const add = (name, field) => {
-    const label = document.createElement("label");
-    label.append(name, field);
-    field.setAttribute("aria-label", name); // else its options count as part of its name
-    bar.append(label);
-    field.addEventListener("input", apply);
-    return field;
-  };
-
+  const words = document.createElement("input");
+  words.type = "search";
+  words.placeholder = "words";
   const selects = Object.entries(filters).map(([name, valuesOf]) => {
     const field = document.createElement("select");
-    field.add(new Option("all", ""));
+    field.add(new Option(`${name}: all`, ""));
     for (const value of new Set(rows.flatMap(valuesOf))) field.add(new Option(value));
-    return [add(name, field), valuesOf];
+    return [field, valuesOf];
   });
-  const words = add("words", Object.assign(document.createElement("input"), { type: "search" }));
+  const count = document.createElement("output");
+  const fields = [words, ...selects.map(([field]) => field)];
+  ["words", ...Object.keys(filters)].forEach((name, n) => fields[n].setAttribute("aria-label", name));
+  bar.append(words, count, ...fields.slice(1));
 
   function apply() {
     const wanted = words.value.toLowerCase().split(/\s+/);
-    for (const row of rows) {
+    const found = rows.filter((row) => {
       const content = row.textContent.toLowerCase();
       row.hidden = !(
         selects.every(([field, valuesOf]) => !field.value || valuesOf(row).includes(field.value)) &&
         wanted.every((word) => content.includes(word))
       );
-    }
-    count.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
+      return !row.hidden;
+    });
+    count.value = `${found.length} of ${rows.length} claims`;
   }
+
+  // What was chosen is there again when the reader comes back from a claim.
+  bar.addEventListener("input", () => {
+    apply();
+    history.replaceState({ chosen: fields.map((field) => field.value) }, "");
+  });
+  fields.forEach((field, n) => (field.value = history.state?.chosen?.[n] ?? ""));
 
   columns.forEach((cell, index) => {
     const button = document.createElement("button");
@@ -62,18 +65,18 @@ document.addEventListener("DOMContentLoaded", () => {
     });
   });
 
-  // A link to a claim shows it, whatever was filtered before.
+  // A link to a claim shows it, open, whatever was filtered before.
   const show = () => {
     const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (row?.hidden) {
-      bar.reset();
-      apply();
-      row.scrollIntoView();
-    }
+    if (!rows.includes(row)) return;
+    if (row.hidden) bar.reset();
+    apply();
+    row.querySelector("details").open = true;
+    row.scrollIntoView();
   };
   addEventListener("hashchange", show);
   bar.addEventListener("submit", (event) => event.preventDefault());
-  bar.append(count);
   (table.closest(".cell") ?? table).before(bar); // a cell scrolls sideways, and would keep it
   apply();
+  show();
 });

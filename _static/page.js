@@ -118,6 +118,31 @@
     for (const panel of all("details.run-page[open]")) panel.open = panel.contains(event.target);
   });
 
+  // What is copied of a formula is its TeX.
+  addEventListener("copy", (event) => {
+    const chosen = getSelection();
+    if (!chosen.rangeCount || chosen.isCollapsed) return;
+    const range = chosen.getRangeAt(0).cloneRange();
+    const around = (node) => (node.closest ? node : node.parentElement).closest("[data-tex]");
+    const [first, last] = [around(range.startContainer), around(range.endContainer)];
+    if (first) range.setStartBefore(first);
+    if (last) range.setEndAfter(last);
+    const box = document.createElement("div");
+    box.append(range.cloneContents());
+    const formulas = [...box.querySelectorAll("[data-tex]")];
+    if (!formulas.length) return;
+    event.clipboardData.setData("text/html", box.innerHTML);
+    for (const formula of formulas) {
+      const [tex, mark] = [formula.dataset.tex, formula.matches("div") ? "$$" : "$"];
+      const beside = formula.textContent.replace(formula.querySelector("math")?.textContent ?? "", "\0").split("\0");
+      formula.replaceWith(mark === "$" ? `${beside[0]}$${tex}$${beside[1] ?? ""}` : `$$${tex}$$`);
+    }
+    document.body.append(box); // lines are told apart only where they are laid out
+    event.clipboardData.setData("text/plain", box.innerText.trim());
+    box.remove();
+    event.preventDefault();
+  });
+
   // Where the reader is: marked in the contents of the page. A section counts while it crosses a band
   // in the upper part of the window.
   const entries = new Map(all(".bd-toc-nav a").map((a) => [decodeURIComponent(a.hash).slice(1), a]));
@@ -145,11 +170,25 @@
   const boxes = (part) => [...part.querySelectorAll(`:is(${BOXES})`)];
   const waiting = new Set();
 
+  // It fades at the side where there is more, and its first column stays if there is room beside it.
+  const fade = (box) => {
+    const left = box.scrollLeft, right = box.scrollWidth - box.clientWidth - left;
+    box.dataset.more = [left > 1 && "left", right > 1 && "right"].filter(Boolean).join(" ");
+  };
+  addEventListener("scroll", ({ target }) => target.dataset?.more !== undefined && fade(target), true);
+
   function measure(time) {
     for (const box of waiting) {
       waiting.delete(box);
-      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-      else box.removeAttribute("tabindex");
+      const cell = box.querySelector("tr > :first-child");
+      if (box.scrollWidth > box.clientWidth + 1) {
+        box.tabIndex = 0;
+        box.classList.toggle("pinned", cell?.offsetWidth < 0.4 * box.clientWidth);
+        fade(box);
+      } else {
+        box.removeAttribute("tabindex");
+        box.removeAttribute("data-more");
+      }
       if (time.timeRemaining() < 5) break;
     }
     if (waiting.size) soon(measure);

@@ -123,31 +123,6 @@ def defer(script):
     )
 
 
-FOLD = '<summary><span class="toctree-toggle"'
-
-
-def name_folds(contents):
-    """The contents of the book, where a fold of the theme has no name to be read aloud."""
-
-    def made(*args, **kwargs) -> str:
-        named = FOLD.replace("<summary", '<summary aria-label="pages below"')
-        return str(contents(*args, **kwargs)).replace(FOLD, named)
-
-    return made
-
-
-# The corner of a table is the head of nothing; the entries of a list are its items.
-UNSAID = ((re.compile(r"<th\b[^>]*>\s*(?:<p></p>)?\s*</th>"), "<td></td>"),)
-UNSAID += ((re.compile(r'role="doc-biblioentry"'), 'role="listitem"'),)
-
-
-def well_said(body: str) -> str:
-    """What is read aloud of a page, where docutils has it otherwise than it is meant."""
-    for found, said in UNSAID:
-        body = found.sub(said, body)
-    return body
-
-
 FORMULA = re.compile(r"([(\[“]*)(<span class=\"math[^>]*>)(.*?</math>)</span>([,.;:!?)\]”]*)", re.S)
 
 
@@ -157,12 +132,11 @@ def with_signs_around(body: str) -> str:
 
 
 def light_page(app, page, template, context, doctree) -> None:
-    body = well_said(context.get("body", ""))
+    body = context.get("body", "")
     context["body"] = lighter_pictures(app, page, with_signs_around(body))
     own = [css.filename.removeprefix("_static/") for css in context["css_files"]]
     app.stylesheets = [*THEME, *own]
     context["stylesheet"] = version(Path(app.srcdir, "_static"), app.stylesheets)
-    context["generate_toctree_html"] = name_folds(context["generate_toctree_html"])
     context["script_files"] = [js for js in context["script_files"] if is_needed(js, body)]
     context["script_files"] = [defer(js) for js in context["script_files"]]
 

@@ -23,6 +23,7 @@ MAKER = "tools/mathematics_font.py"
 TALL = {"mfrac", "mtable", "munder", "munderover"}  # what parentheses grow with
 SMALL = {"⊙", "⊗", "⊕"}  # Firefox takes them for sums
 SCRIPTS = {"msub", "msup", "msubsup"}
+BARS = {"\u0332", "¯"}  # math-core writes an overline as a line below
 BREAK = r"\qquad"  # stands between formulas; where a page is narrow, a new line begins there
 NUMBERED = re.compile(r"\\(begin|end)\{(align|equation|gather)\}")  # numbers are Sphinx's
 NAMED = re.compile(r"&(?!(amp|lt|gt|quot|apos);)\w+;")
@@ -76,6 +77,14 @@ def drop_empty_rows(formula: Element) -> None:
                 parent[place] = row[1]
 
 
+def say_means(formula: Element) -> None:
+    """Let a bar be read as a mean, which it is but upon weights: W̄ has been divided by its norm."""
+    for over in formula.iter("mover"):
+        if over[1].text in BARS and not {"W", "w"} & {*"".join(over[0].itertext())}:
+            over.set("intent", "mean($x)")
+            over[0].set("arg", "x")
+
+
 def mathml(latex: str, *, display: bool) -> Element:
     """A formula as MathML, or a ValueError that says what is wrong with it."""
     try:
@@ -85,7 +94,7 @@ def mathml(latex: str, *, display: bool) -> Element:
     # XML has five named characters, HTML has all; U+FE00 chooses between two script alphabets,
     # of which the font has one.
     formula = fromstring(NAMED.sub(lambda name: unescape(name[0]), text).replace("\ufe00", ""))
-    for step in (check_signs, settle_signs, settle_delimiters, drop_empty_rows):
+    for step in (check_signs, settle_signs, settle_delimiters, drop_empty_rows, say_means):
         step(formula)
     return formula
 
@@ -112,23 +121,39 @@ def markup(node: nodes.Element, render: Callable[[str], str]) -> str:
         return escape(latex)
 
 
+def open_box(self: HTML5Translator, node: nodes.Element, tag: str) -> None:
+    """The box of a formula keeps what was typed, for those who copy it (page.js)."""
+    typed = {"data-tex": node.astext().strip()}
+    self.body.append(self.starttag(node, tag, "", CLASS="math notranslate", **typed))
+
+
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
-    self.body.append(self.starttag(node, "span", "", CLASS="math notranslate"))
+    open_box(self, node, "span")
     self.body.append(markup(node, inline) + "</span>")
     raise nodes.SkipNode
 
 
 def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
-    self.body.append(self.starttag(node, "div", "", CLASS="math notranslate"))
+    open_box(self, node, "div")
     self.body.append(markup(node, display))
     if node.get("number"):
-        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
-        self.add_permalink_ref(node, "Link to this equation")
-        self.body.append("</span>")
+        number, at = get_node_equation_number(self, node), node["ids"][0]
+        self.body.append(
+            f'<a class="eqno" href="#{at}" aria-label="Equation {number}">({number})</a>'
+        )
     self.body.append("</div>\n")
     raise nodes.SkipNode
 
 
+def number_displays(app, doctree: nodes.document) -> None:
+    """On every page from 1, so that each can be quoted: page.html#eq-1. Sphinx counts those with an
+    id (figure_numbers.py lets it begin anew on each page)."""
+    for count, node in enumerate(doctree.findall(nodes.math_block), 1):
+        node["number"] = count
+        node["ids"] = node["ids"] or [f"eq-{count}"]
+
+
 def setup(app) -> dict:
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
+    app.connect("doctree-read", number_displays)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,7 +23,7 @@ SOLUTIONS = "solutions"  # the last page, which the site does not have
 CLICKED = ".headerlink, .toctree-wrapper, .genindex-jumpbox, .tag_explorer-blackboard, script, "
 CLICKED += ".tag_explorer-training, .hide > summary, .hide > .cell_input"
 LATE = ("loading", "decoding")  # what a picture is told on the site
-ANSWER = re.compile(r"(Show the )?(check of \d+ and the )?solution", re.I)
+ANSWER = re.compile(r"(the )?(check of \d+ and the )?solution", re.I)
 EXERCISE = re.compile(r"^(\d+)\.$")
 HEADING = re.compile("^h[1-6]$")
 

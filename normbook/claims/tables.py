@@ -15,8 +15,8 @@ from normbook.claims.entries import (
 )
 from normlib.html import Markup, element, row, table
 
-CLAIMS = ("claim", "what is said, and what was found", "verdict", "decided in")
-SLIPS = ("entry", "kind", "where", "wrong", "right", "why it matters")
+CLAIMS = ("claim", "what is said", "verdict")
+SLIPS = ("entry", "what is wrong", "kind", "where")
 HEADINGS = {
     FALSE: "Does not hold:",
     CONDITIONS: "Misleads without a condition:",
@@ -35,15 +35,20 @@ def listing(kind: str, columns: tuple[str, ...], rows: Iterable[Markup]) -> Mark
     return table(kind, row(columns, "th", scope="col"), rows, between="\n")
 
 
-def fold(head: str, text: str) -> Markup:
-    return element("details", element("summary", head), text)
+def fold(head: str, *parts: Markup) -> Markup:
+    return element("details", element("summary", head), *parts)
+
+
+def paragraphs(**said: str) -> list[Markup]:
+    """What is said under each heading, but for those of which there is nothing to say."""
+    heads = {key: f"{key.replace('_', ' ').capitalize()}: " for key in said}
+    return [element("p", element("b", heads[key]), text) for key, text in said.items() if text]
 
 
 def label_cells(columns: tuple[str, ...], cells: Iterable[object], **attributes: str) -> Markup:
-    """A row whose cells carry the names of their columns, for phones; a list is one cell."""
-    parts = (cell if isinstance(cell, list) else [cell] for cell in cells)
-    named = zip(columns, parts, strict=True)
-    return element("tr", *(element("td", *p, data_label=name) for name, p in named), **attributes)
+    """A row whose cells carry the names of their columns, for phones."""
+    named = zip(columns, cells, strict=True)
+    return element("tr", *(element("td", c, data_label=name) for name, c in named), **attributes)
 
 
 def link(id: str, page: str = "") -> Markup:
@@ -51,7 +56,8 @@ def link(id: str, page: str = "") -> Markup:
 
 
 class Ledger:
-    """All claims, each with an anchor and a link to the cell that decides it.
+    """All claims with their verdicts, each with an anchor; what was found, where it is said and the
+    link to the cell that decides it are folded under the claim.
 
     titles: what the chapters are called. On the site a script sorts and filters the table.
     """
@@ -67,17 +73,19 @@ class Ledger:
         return listing("ledger", CLAIMS, map(self.row, self.claims.values()))
 
     def row(self, c: Claim) -> Markup:
-        remarks = [element("span", c.remark, class_="remark")] * bool(c.remark)
-        remarks += [fold("Another trial", c.also)] * bool(c.also)
-        remarks += [fold("Earlier verdict", c.changed)] * bool(c.changed)
-        cells = (
-            link(c.id),
-            [c.claim, *remarks, element("cite", self.cite(c))],
-            element("strong", c.verdict, data_verdict=c.verdict),
-            self.decided_in(c),
-        )
-        sources = "|".join(self.sources[key] for key in c.at)
-        return label_cells(CLAIMS, cells, id=c.id, data_sources=sources, data_evidence=c.evidence)
+        found = [element("p", c.remark)] * bool(c.remark)
+        found += paragraphs(another_trial=c.also, earlier_verdict=c.changed, said_in=self.cite(c))
+        title = self.titles.get(c.page, "")
+        if c.page:
+            link_there = element("a", title, href=c.card)
+            found.append(element("p", element("b", "Decided in: "), link_there))
+        verdict = element("strong", c.verdict, data_verdict=c.verdict)
+        data = {
+            "data_sources": "|".join(self.sources[key] for key in c.at),
+            "data_evidence": c.evidence,
+            "data_page": title,
+        }
+        return label_cells(CLAIMS, (link(c.id), fold(c.claim, *found), verdict), id=c.id, **data)
 
     def cite(self, c: Claim) -> str:
         """Where it is said, by which words each source limits it, and what kind of test decides."""
@@ -86,11 +94,6 @@ class Ledger:
             for key, at in c.at.items()
         ]
         return "; ".join(places) + (f" · decided by {c.evidence}" if c.evidence else "")
-
-    def decided_in(self, c: Claim) -> str:
-        if not c.page:
-            return "–"
-        return element("a", self.titles[c.page], href=c.card)
 
 
 class Slips:
@@ -103,11 +106,12 @@ class Slips:
         return "\n".join(f"{s.id}  {s.at}" for s in self.slips.values())
 
     def _repr_html_(self) -> str:
-        return listing("errata", SLIPS, map(self.row, self.slips.values()))
+        return listing("ledger slips", SLIPS, map(self.row, self.slips.values()))
 
     def row(self, s: Slip) -> Markup:
+        said = fold(s.wrong, *paragraphs(right=s.right, why_it_matters=s.matters))
         where = f"{self.sources[s.source]}, {s.at}"
-        return label_cells(SLIPS, (link(s.id), s.kind, where, s.wrong, s.right, s.matters), id=s.id)
+        return label_cells(SLIPS, (link(s.id), said, s.kind, where), id=s.id)
 
 
 class Errata:

@@ -101,7 +101,7 @@ def test_what_is_wrong_stops_the_build_and_is_named_and_what_is_right_is_not(bui
 
 def test_formulas_of_pages_and_outputs_are_mathml_and_ask_for_no_script(text):
     intro, outputs = text("intro.html"), text("chapters/outputs.html")
-    assert intro.count("<math") >= 2 and '<span class="eqno">(1)' in intro
+    assert intro.count("<math") >= 2 and 'aria-label="Equation 1">(1)</a>' in intro
     assert outputs.count("<math") == 2 and "$$" not in outputs
     assert "MathJax" not in intro + outputs
 
