@@ -16,7 +16,7 @@ export OMP_NUM_THREADS := 1
 # What another active environment may have set must not reach ours.
 unexport PYTHONPATH PYTHONHOME MPLBACKEND PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 
-.PHONY: help book test check serve zip pdf epub audit lab refresh bench peers processors mutants clean lock
+.PHONY: help book test check serve zip pdf epub audit lab refresh bench peers processors mutants dist clean lock
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,10 @@ processors: $(READY)  ## run everything as other processors would: OPTIONS="--se
 
 mutants: $(READY)  ## change the layers in every small way, and see that a test notices
 	@$(PY) tools/mutants.py $(PART)
+
+dist: $(READY)  ## pack the library for a release: source archive and wheel
+	@$(PY) -m build --no-isolation --outdir $(BUILD)/dist . >$(BUILD)/dist.log || { cat $(BUILD)/dist.log; exit 1; }
+	@ls $(BUILD)/dist/*
 
 clean:  ## remove the built site and all caches, but not .venv (rm -r .venv does that)
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

@@ -61,7 +61,7 @@ __all__ = [
     "weight_norm",
     "weight_norm_backward",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if not TYPE_CHECKING:  # a type checker knows these packages, and would take any other name for one
 

@@ -10,7 +10,7 @@ from docutils import nodes
 
 CALL = re.compile(
     r"(from normbook[.\w]* import \w+\s+)?"
-    r"(Source|Said|Blackboard|CheatSheet|Reference|Errata|Slips)\([^\n]*\)\s*"
+    r"(Source|Said|Blackboard|CheatSheet|Reference|Errata|Slips|Sheet)\([^\n]*\)\s*"
 )
 
 

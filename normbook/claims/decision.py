@@ -67,13 +67,26 @@ def between(above: float, below: float, name: str, low: Any, high: Any) -> bool 
     return False if high <= above or below <= low else None
 
 
-def by_function(holds: Callable[[Any], bool], name: str, value: Any) -> bool:
-    """What the function says of one measurement."""
+def intervals_in(value: Any) -> tuple[Interval, ...]:
+    """The interval that a measurement is, or those of which it is a tuple; else none."""
+    parts = (value,) if isinstance(value, Interval) else value if isinstance(value, tuple) else ()
+    return parts if all(isinstance(part, Interval) for part in parts) else ()
+
+
+def by_function(holds: Callable[[Any], bool], name: str, value: Any) -> bool | None:
+    """What the function says of one measurement; None if a tuple of intervals would get another
+    answer without one of the seeds."""
     if isinstance(value, Interval):
         raise ValueError(
             f"{name}: expected bounds for an interval, got a function, which does not see all of "
             f"it; give above=, below= or both"
         )
+    fewer = () if name == "planted" else zip(*map(without_one, intervals_in(value)), strict=True)
+    said = {say(holds, name, each) for each in (value, *fewer)}
+    return said.pop() if len(said) == 1 else None
+
+
+def say(holds: Callable[[Any], bool], name: str, value: Any) -> bool:
     said = holds(value)
     if not isinstance(said, bool | np.bool_):
         raise ValueError(
@@ -94,8 +107,12 @@ def answer(judge: Callable[[str, Any], bool | None], name: str, value: Any) -> b
 
 def refuse_turned(given: Any, planted: Any) -> None:
     """Refuse a contrary case that is the measurement with its sign turned: it tests nothing."""
-    both = isinstance(given, Interval) and isinstance(planted, Interval)
-    if both and np.allclose(given, [-end for end in reversed(planted)], rtol=1e-9, atol=0):
+    kinds = {type(given), type(planted)}
+    if kinds == {Interval}:
+        turned = np.allclose(given, [-end for end in reversed(planted)], rtol=1e-9, atol=0)
+    else:  # of whole numbers one may well be the other's negative
+        turned = kinds <= {float, np.float64} and given == -planted and given % 1 != 0
+    if turned:
         raise LedgerError(
             f"planted: expected a case of its own, got the given one, {given}, with its sign "
             f"turned; try one that a believer of the claim would accept as a test"
@@ -185,9 +202,8 @@ def remarks(c: Claim) -> list[str]:
 
 def seeds_behind(measured: dict[str, Any]) -> str:
     """On how many seeds the interval of each case rests."""
-    counts = {
-        name: len(value.effects) for name, value in measured.items() if isinstance(value, Interval)
-    }
+    found = {name: intervals_in(value) for name, value in measured.items()}
+    counts = {name: min(len(i.effects) for i in all_of) for name, all_of in found.items() if all_of}
     limits = [counts.pop(name) for name in ("beyond", "outside") if counts.get(name)]
     first = next((count for name, count in counts.items() if count and name != "planted"), 0)
     said = [f"Seeds: {first}"] * bool(first) + [f"of the limit: {count}" for count in limits]

@@ -26,8 +26,10 @@ that several sources make stands in the file of the first, and names the others.
     right = "…"
     matters = "…"
 
-kind: "misprint" if the text itself shows, at that place or elsewhere, what is meant; "error" for
-a wrong definition, name or number, and for a formula that is wrong as its author means it.
+kind: "error" for words that say something wrong, be it a definition, a name or a number, and for a
+formula that is wrong as its author means it; "misprint" for a letter, a mark or a passage that was
+lost, doubled or exchanged in print, where the text itself shows, there or elsewhere, what is meant.
+What our copy of a text lacks, such as its pictures, is neither.
 
 scope: the words by which the source itself limits what it says, quoted one by one.
 text: "read" if the paper was read there; "transcribed" if what others wrote down from it was, be

@@ -62,8 +62,11 @@ class Sheet:
         return f"Given: {self.list(self.given)}\nSolution: {self.list(self.solution)}"
 
     def _repr_markdown_(self) -> str:
-        rows = [f"| {write(name)} | {write(f)} | |" for name, f in self.lines.items()]
-        table = "\n".join(["| line | formula | your numbers |", "|---|---|---|", *rows])
+        rows = {name: f"| {write(name)} | {write(f)} | |" for name, f in self.lines.items()}
+        first = next(name for name in rows if name.startswith("d"))  # of the way back
+        rows[first] = "| **backward** | | |\n" + rows[first]
+        head = "| line | formula | your numbers |", "|---|---|---|", "| **forward** | | |"
         given, solution = self.list(self.given), self.list(self.solution)
-        parts = f"Given: {given}.", table, f"Solution: {solution}."
+        fold = "<details><summary>The numbers</summary>", solution, "</details>"
+        parts = f"Given: {given}.", "\n".join([*head, *rows.values()]), *fold
         return "\n\n".join(['<div class="sheet">', *parts, "</div>"])

@@ -96,12 +96,35 @@ def roofline(rows: list[dict], peak: float) -> Axes:
         label = {"ours": "normlib.fused", "torch": "PyTorch"}[of]
         _ = ax.loglog(at, reached, style, label=label)
         if of == "ours":
-            for row, x, y in zip(rows, at, reached, strict=True):
+            for k, (x, y, row) in enumerate(sorted(zip(at, reached, rows, strict=True))):
                 words = f"{row['layer'].replace('_', ' ')}, {row['direction']}"
-                _ = ax.annotate(words, (x, y), (5, -3), textcoords="offset points", size=7)
-    _ = ax.set(xlabel="operations for each byte", ylabel="GFLOP/s", ylim=(None, 2 * peak))
+                # two lie side by side: the words of one stand below it
+                place = {"xytext": (7, -3)} if k % 2 else {"xytext": (-4, -14)}
+                _ = ax.annotate(words, (x, y), textcoords="offset points", size=8, **place)
+    _ = ax.set(xlabel="operations for each byte", ylabel="speed, GFLOP/s", ylim=(None, 2 * peak))
     _ = ax.legend(loc="lower right")
     return ax
+
+
+def speeds(rows: list[dict], names: list[str]) -> tuple[Axes, ...]:
+    """How many times as fast as PyTorch, a row for each layer and shape: forward and backward."""
+    figure, axes = plt.subplots(1, 2, sharex=True, sharey=True, figsize=(7.2, 4.4))
+    shapes = dict.fromkeys(tuple(row["shape"]) for row in rows)
+    kinds = [(name, list(shape)) for name in names for shape in shapes]
+    words = [f"{n.replace('_', ' ')}, {'×'.join(map(str, shape))}" for n, shape in kinds]
+    words = [w.replace("rms norm", "RMSNorm") for w in words]
+    for ax, direction in zip(axes, ("forward", "backward"), strict=True):
+        for memory, fill in zip(MEMORIES, ("C0", "white"), strict=True):
+            here = choose(rows, memory=memory, direction=direction)
+            found = [choose(here, layer=n, shape=shape)[0]["faster"][1] for n, shape in kinds]
+            _ = ax.semilogx(found, words, "oC0", mfc=fill, label=f"{memory} memory")
+        _ = ax.axvline(1, color="black", lw=1)
+        _ = ax.set(title=direction, xlabel="times as fast as PyTorch")
+        _ = ax.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
+        _ = ax.minorticks_off()
+    _ = axes[0].invert_yaxis()
+    _ = figure.legend(*ax.get_legend_handles_labels(), ncols=2, loc="outside lower center")
+    return axes
 
 
 FRESH = {

@@ -12,7 +12,7 @@ from normbook.lab.networks import Norm
 from normbook.lab.training import Moment, Params
 from normbook.lab.trials import Trial
 from normbook.studies.covariate_shift import mean_only
-from normlib.layers import batch_norm
+from normlib.layers import batch_norm, layer_norm
 
 
 class Shift(NamedTuple):
@@ -254,16 +254,18 @@ LINEAR = Trial(linear, seeds=range(2600, 2620), bounds={"santurkar2018-2": 0.0})
 FACTORS = (0.1, 1.0, 10.0)
 
 
-def learn(norm: Norm, factor: float, seed: int, *, steps: int = 100) -> tuple[float, float]:
-    """The test accuracy after these steps at the rate 0.1 from weights that are all `factor` times
-    the usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
+def learn(
+    norm: Norm, factor: float, seed: int, *, rate: float = 0.1, sizes: tuple[int, ...] = SIZES
+) -> tuple[float, float]:
+    """The test accuracy after 100 steps at a rate, from weights that are all `factor` times the
+    usual ones; and the size of what enters the last ReLU before training, in powers of ten."""
     rng = np.random.default_rng(seed)
     digits = data.digits(rng)
     task = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
     loss = deep.cross_entropy_loss(norm, digits.x_train, digits.labels_train)
-    order = training.batches(len(digits.x_train), 128, steps, rng)
-    params = {n: v * factor if n[0] == "w" else v for n, v in deep.dense(SIZES, seed).items()}
-    *_, last = training.walk(params, deep.gradient(loss), order, 0.1)
+    order = training.batches(len(digits.x_train), 128, 100, rng)
+    params = {n: v * factor if n[0] == "w" else v for n, v in deep.dense(sizes, seed).items()}
+    *_, last = training.walk(params, deep.gradient(loss), order, rate)
     entered = networks.hidden(params, task[0], norm)[-1].y
     power = entered.pow(2).mean().sqrt().log10().item()
     return networks.accuracy(last.after, *task, norm), power
@@ -288,3 +290,38 @@ def initial(seed: int) -> dict[str, float]:
 
 # A tenth of the digits would matter: as many as guessing gets right.
 INITIAL = Trial(initial, seeds=range(8180, 8190), bounds={"000-22": 0.1, "002-19": 0.1})
+
+
+# For weights of 0.1, 1 and 10 times the usual size the best of rates that double, by seeds 0 and 1;
+# the rates that were tried go on beyond it. Without a norm, and with the centring alone, five
+# layers learn at none of them from 0.1, up to 2¹³ and 2³; there stands the rate of weights of 1.
+OWN_RATES = {
+    "without": (networks.no_norm, (2.0**-1, 2.0**-1, 2.0**-17)),
+    "batch norm": (batch_norm, (2.0**-4, 2.0, 1.0)),
+    "layer norm": (layer_norm, (2.0**-6, 2.0**-1, 2.0**-3)),
+    "centred": (mean_only, (1.0, 1.0, 2.0**-14)),
+}
+# The same for two layers, from 0.1 and 1.
+TWO_LAYERS = {"without": (networks.no_norm, (2.0, 1.0)), "batch norm": (batch_norm, (2.0**-4, 2.0))}
+
+
+def lenient(seed: int) -> dict[str, float]:
+    """The accuracies by the size of the weights, each at its own best rate, and how much smaller
+    their range is than without a norm: in five layers; and in two, where weights are small."""
+    found = {}
+    for depth, table in (("five", OWN_RATES), ("two", TWO_LAYERS)):
+        sizes = SIZES if depth == "five" else (64, 50, 50, 10)
+        ranges = {}
+        for name, (norm, rates) in table.items():
+            pairs = zip(FACTORS, rates, strict=False)
+            right = [learn(norm, f, seed, rate=rate, sizes=sizes)[0] for f, rate in pairs]
+            ranges[name] = float(np.ptp(right))
+            for factor, share in zip(FACTORS, right, strict=False):
+                found[f"{depth}, {name}, {factor:g}"] = float(share)
+        for name in [*ranges][1:]:
+            found[f"{depth}, {name}: matters less"] = ranges["without"] - ranges[name]
+    return found
+
+
+# A tenth of the digits, as in INITIAL, which has one rate for all.
+LENIENT = Trial(lenient, seeds=range(9720, 9732), bounds={"000-22": 0.1})

@@ -481,6 +481,27 @@ def column_name(column: tuple) -> str:
     return " ".join(str(word) or "-" for word in column)
 
 
+ROWS = {  # kinds of network in the words of the picture of the map, in the order of its rows
+    "dense": "{} dense layers",
+    "skip": "{} layers with skips",
+    "conv": "{} convolutions",
+    "pre": "{} blocks, norm before branches",
+    "post": "{} blocks, norm after sums",
+}
+
+
+def row_name(column: tuple) -> str:
+    task, net, depth, inputs, optimizer = column
+    rule = {"sgd": "SGD", "adam": "Adam"}.get(optimizer, optimizer)
+    return ", ".join(filter(None, (task, ROWS[net].format(depth), inputs, rule)))
+
+
+def in_order(columns: list[tuple]) -> list[tuple]:
+    """Columns of the map, those beside each other that differ in one thing."""
+    kinds, rules = [*ROWS], [*RATES]
+    return sorted(columns, key=lambda c: (c[0], kinds.index(c[1]), c[2], rules.index(c[4]), c[3]))
+
+
 def explorer_lines() -> str:
     """All cells as _static/explorers/norms.js has them: three digits behind the point."""
     columns: dict[str, dict] = {}

@@ -4,6 +4,10 @@ Each worker tells its parent, through a pipe, of every call in which it meets th
 parent knows who is silent, and where. A worker that fails, is killed or stays silent for longer
 than the limit is the end of all: none is left behind, and results are handed out only when every
 worker has brought its own.
+
+PyTorch's own `torch.multiprocessing.start_processes` was given the same faults. It finds a worker
+that raises, ends or is killed as well. It returns no results, blames a worker that waits for the
+one that is silent or stopped, and needs half a minute more to end one that is stopped.
 """
 
 import multiprocessing

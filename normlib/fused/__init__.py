@@ -3,7 +3,9 @@
 The functions take what the layers of the same names in normlib take, and return what they
 return, for NumPy arrays of float32 and float64. There is one difference: sums are float64, and so
 a float32 above 1e19, whose square overflows, is normalized as any other; normlib's layers give beta
-there, as PyTorch's do. The cache keeps x itself, not xhat: do not write to x between forward and
+there, as PyTorch's do. A row of equal values at eps = 0 is nan, without a warning.
+
+The cache keeps x itself, not xhat: do not write to x between forward and
 backward. The first call compiles, which takes seconds; the result is kept on disk. Large arrays are
 shared among `numba.get_num_threads()` threads, and no result depends on how many.
 """

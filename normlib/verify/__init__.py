@@ -15,6 +15,7 @@ except ImportError as missing:
 
 from normlib.verify.derivations import Derivation
 from normlib.verify.diagnose import Diagnosis, Finding
+from normlib.verify.kernels import kernel
 from normlib.verify.lines import Lines
 from normlib.verify.numeric import Flat, central_differences, complex_step, properties
 from normlib.verify.planted import Plant, PlantingError, falsify, plant, planted_errors
@@ -45,6 +46,7 @@ __all__ = [
     "falsify",
     "from_torch",
     "general_size",
+    "kernel",
     "layer",
     "plant",
     "planted_errors",

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from normlib import verify
 
@@ -24,6 +25,9 @@ EXAMPLES = """examples:
   python -m normlib.verify mine:LayerNormFunction --shapes 8x3 3 3
   python -m normlib.verify mine:norm :norm_backward --shapes 8x3 3 --set groups=2 --small 3x2 2
 """
+
+
+HALVES = "bfloat16", "float16"
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
@@ -92,13 +96,39 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--varied", help="settings such as eps, symbols for exact ones", **several)
     parser.add_argument("--positive", help="arguments that have to be above 0", **several)
     parser.add_argument("--zero", help="arguments whose gradient is zero", **several)
-    parser.add_argument("--dtype", choices=("float64", "float32"), default="float64")
+    kinds = "float64", "float32", *HALVES
+    parser.add_argument("--dtype", choices=kinds, default="float64")
+    parser.add_argument("--device", help="of a kernel on tensors, such as cuda")
+    parser.add_argument("--compiled", help="module:function of the same kernel, compiled")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(put_layer_first(words))
 
 
+def run_kernel(given: argparse.Namespace) -> verify.Verdict:
+    """The verdict on a kernel, which is a red one or not."""
+    module = given.forward.partition(":")[0]
+    places = given.backward, given.reference, given.compiled
+    backward, reference, compiled = (place and load_function(place, module) for place in places)
+    return verify.kernel(
+        load_function(given.forward),
+        backward,
+        shapes=tuple(given.shapes),
+        reference=reference,
+        settings=dict(given.set),
+        dtype=getattr(torch, given.dtype),
+        device=given.device or "cpu",
+        compiled=compiled,
+        positive=tuple(given.positive),
+        zero=tuple(given.zero),
+        seed=given.seed,
+        raises=False,
+    )
+
+
 def run_check(given: argparse.Namespace) -> tuple[verify.Verdict, str]:
     """Return the verdict, and what is wrong if it is red."""
+    if given.dtype in HALVES or given.device or given.compiled:
+        return run_kernel(given), ""
     module = given.forward.partition(":")[0]
     pair = (
         load_function(given.forward),

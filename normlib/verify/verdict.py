@@ -115,9 +115,10 @@ class Verdict:
 
 
 def compare(
-    argument: str, witness: str, how: str, ours, theirs, *, scale: float, bound: float, zero: bool
+    argument: str, witness: str, how: str, ours, theirs, *, scale, bound: float, zero: bool
 ) -> Check:
-    """Compare entry by entry, relative to `scale`, the size of the terms that cancel.
+    """Compare entry by entry, relative to `scale`, the size of the terms that cancel: one number,
+    or one for each entry.
 
     Two sides that are both zero to rounding prove nothing, so this fails unless `zero` says
     that zero is the claim; then anything else fails.
@@ -132,9 +133,10 @@ def compare(
         worst = np.unravel_index(np.argmin(np.isfinite(distance)), distance.shape)
         error = np.inf
     else:
-        worst = np.unravel_index(np.argmax(distance), distance.shape)
-        error = float(distance[worst] / scale)
-    size = float(max(np.max(np.abs(ours)), np.max(np.abs(theirs))) / scale)
+        apart = distance / scale
+        worst = np.unravel_index(np.argmax(apart), apart.shape)
+        error = float(apart[worst])
+    size = float(max(np.max(np.abs(side) / scale) for side in (ours, theirs)))
     failure, wrong, share = "", (), ""
     if not error <= bound:
         far = ~(distance <= bound * scale)  # nan is far, too

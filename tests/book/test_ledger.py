@@ -132,13 +132,16 @@ def test_what_the_loss_of_one_seed_would_turn_is_not_decided():
     assert BARELY.low > 0 > ledger.interval(BARELY.effects[:-1]).low
     assert ledger.verdict(above=0, given=BARELY, planted=-1) == UNDECIDED
     assert ledger.verdict(above=-0.2, given=BARELY, planted=-1) == HOLDS
+    above = lambda pair: pair[0].low > 0  # noqa: E731
+    assert ledger.verdict(above, given=(BARELY, BARELY), planted=(WIDE, BARELY)) == UNDECIDED
 
 
 def test_a_planted_case_that_is_the_given_one_with_its_sign_turned_is_refused():
     found = ledger.interval([1.0, 2.0, 3.5])
     turned = ledger.interval([-effect for effect in found.effects])
-    with pytest.raises(ledger.LedgerError, match="with its sign turned"):
-        ledger.verdict(above=-2, given=found, planted=turned)
+    for given, planted in ((found, turned), (1.5, np.float64(-1.5))):
+        with pytest.raises(ledger.LedgerError, match="with its sign turned"):
+            ledger.verdict(above=-1, given=given, planted=planted)
 
 
 @pytest.mark.parametrize("name", DECIDING)
@@ -204,7 +207,21 @@ def test_an_entry_that_is_wrong_is_refused_by_a_message_that_names_its_file(text
         ledger.read({"000": text})
 
 
-# A verdict that changed says why, and addresses stay good.
+NUMBER = re.compile(r"\b(?:slip-)?(?:00[0-4]|[a-z]+\d{4})-\d+\b")
+
+
+def named(entry):
+    return {id for text in entry if isinstance(text, str) for id in NUMBER.findall(text)}
+
+
+def test_every_claim_that_a_text_of_the_register_names_is_there():
+    _, claims, slips = ledger.register()
+    entries = [*claims.values(), *slips.values()]
+    assert set().union(*map(named, entries)) <= claims.keys() | slips.keys()
+    assert named(entries[0]._replace(answer="See 000-99.")) - claims.keys() == {"000-99"}
+
+
+# A verdict that changed says why.
 
 
 def committed(path):
@@ -307,6 +324,23 @@ def test_a_cell_shows_its_decision_and_on_a_page_of_claims_has_the_id_of_its_cla
     for call in CALLS:  # make it the last line; links find the id in JupyterLab
         assert f'id="claim-{call.claim}"' in call.shown, call.claim
         assert "/" not in call.page or call.cell == f"claim-{call.claim}"
+
+
+def untold(calls, claims):
+    """The experiments whose cards do not tell the seeds of every case: no interval was judged."""
+    for call in calls:
+        claim = claims[call.claim]
+        told = ["Seeds: "] + ["of the limit: "] * (claim.verdict in (LIMIT, CONDITIONS))
+        if claim.evidence == ledger.EXPERIMENT and not all(word in call.shown for word in told):
+            yield call
+
+
+def test_the_card_of_an_experiment_tells_the_seeds_of_each_case():
+    claims = ledger.register().claims
+    assert [call.claim for call in untold(CALLS, claims)] == []
+    for call in (c for c in CALLS if claims[c.claim].evidence == ledger.EXPERIMENT):
+        shown = call.shown.replace("of the limit: ", "").replace("Seeds: ", "")
+        assert [*untold([call._replace(shown=shown)], claims)], call.claim
 
 
 def bindings():

@@ -10,10 +10,13 @@ import page_budget
 import pytest
 from project import ROOT, read_cells, run
 
+from normlib import verify
+
 pytestmark = pytest.mark.programs
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
+PYTHON = r"```python\n(.*?)```"
+SNIPPETS = re.findall(PYTHON, README, re.S)
 assert len(SNIPPETS) == 3  # each has its test
 
 
@@ -62,6 +65,20 @@ def test_every_source_on_a_page_runs_when_it_is_copied(tmp_path):
     assert found.returncode == 0, found.stdout
     for name, (block,) in shown.items():  # what it imports is there
         exec(compile(block, tmp_path / f"{name}.py", "exec"), {})
+
+
+def test_every_beginning_to_copy_runs_up_to_its_blank():
+    """An exercise gives the first lines, with ... for what is asked."""
+    shown = [re.findall(PYTHON, cell.source, re.S) for _, cell in read_cells("markdown")]
+    begun = {block for blocks in shown for block in blocks}
+    blank = {block for block in begun if "= ..." in block}
+    assert len(blank) > 5
+    for block in blank:
+        with pytest.raises((TypeError, ValueError, verify.VerificationError)) as raised:
+            exec(block, {"__name__": "pasted"})
+        assert "ellipsis" in str(raised.value).lower(), block
+    for block in begun - blank:
+        exec(block, {"__name__": "pasted"})
 
 
 def test_what_is_there_to_be_copied_into_a_project_of_ones_own_needs_pytorch_alone():

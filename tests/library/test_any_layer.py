@@ -517,6 +517,13 @@ COMMANDS = {  # words, the exit code, and what is printed, or in one line said o
     "no such argument": (
         [f"{MODULE}:RMSNorm", "--positive", "var"], 2,
         r"^.*positive must name .*'weight'.* got .*'var'.*$"),
+    "a kernel": (
+        [f"{MODULE}:RMSNorm", "--set", "eps=0.1", "--dtype", "float16", "--reference",
+         ":reference"],
+        1, r"(?s)y is wrong .*rounding"),
+    "a device that is not there": (
+        [f"{MODULE}:RMSNorm", "--device", "nowhere", "--dtype", "float32"], 2,
+        r"^.*device must be one that torch can use here.*$"),
     "a layer that fails": ([*PAIR, "--set", "eps=none"], 2, "Traceback"),
 }  # fmt: skip
 

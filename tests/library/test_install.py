@@ -29,9 +29,12 @@ SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """The Python of an empty environment, in which the wheel is installed and NumPy is found."""
+    """The Python of an empty environment, in which the library is installed and NumPy is found: as
+    `make dist` packs it, the wheel made from the source archive."""
     folder = tmp_path_factory.mktemp("install")
-    wheel, _ = run_page.build_wheels(folder)
+    packed = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    assert packed.returncode == 0, packed.stdout + packed.stderr
+    (wheel,) = folder.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "empty"], check=True)
     own = next((folder / "empty").glob("*/python"), folder / "empty" / "Scripts" / "python.exe")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", own]
@@ -44,6 +47,17 @@ def python(tmp_path_factory):
         if package.is_dir():
             os.symlink(package, Path(done.stdout.strip(), package.name))
     return own
+
+
+def test_a_release_has_one_version():
+    version = PROJECT["version"]
+    stated = {
+        "normbook/pyproject.toml": f'version = "{version}"',
+        "normlib/__init__.py": f'__version__ = "{version}"',
+        "CITATION.cff": f"version: {version}\n",
+        "CHANGELOG.md": f"# Changelog\n\n## {version}\n",
+    }
+    assert [name for name, line in stated.items() if line not in read(ROOT / name)] == []
 
 
 def run_there(python, *arguments, cwd):
