@@ -121,15 +121,15 @@ def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
 def with_and_without(pairs: dict[str, list], norm: str) -> Axes:
     """Errors in a hundred of networks without a norm and with it: two intervals, (low, mean,
     high), for each name in `pairs`."""
-    _, ax = plt.subplots(figsize=(6.8, 0.6 + 0.25 * len(pairs)))
+    _, ax = plt.subplots(figsize=(4.0, 0.6 + 0.25 * len(pairs)))
     for place, label in enumerate(("no norm", norm)):
         low, mean, high = np.array([pair[place] for pair in pairs.values()]).T
         look = {"fmt": "oC1" if place == 0 else "sC0", "ms": 6 - place, "label": label}
         ax.errorbar(mean, range(len(pairs)), xerr=(mean - low, high - mean), **look)
-    ax.set_yticks(range(len(pairs)), list(pairs))
+    ax.set_yticks(range(len(pairs)), list(pairs), fontsize=8)
     ax.invert_yaxis()
     ax.set(xlabel="errors in a hundred", xlim=(0, None))
-    ax.legend()
+    ax.legend(fontsize=8)
     return ax
 
 
