@@ -31,7 +31,8 @@ HEADING = re.compile("h[1-4]")
 
 # Tables of symptoms: their rows get anchors from their words. Behind a fold they stand once more.
 SYMPTOMS = re.compile(
-    r"<table\b[^>]*>\s*<thead>\s*<tr\b[^>]*><th\b[^>]*><p>what you see<.*?</table>", re.S
+    r"<table\b[^>]*>\s*<thead>\s*<tr\b[^>]*><th\b[^>]*><p>(?:what you see|finding)<.*?</table>",
+    re.S | re.I,
 )
 ROW = re.compile(r'<tr class="(row-\w+)">(<td><p>(.*?)</p>)', re.S)
 
@@ -94,7 +95,8 @@ def sections(page: str) -> list[tuple[str, str, str, str]]:
 
 # The index.
 
-WORD = re.compile(r"[^\W\d_]{3,}|[^\W_]*\d[^\W_]*[^\W\d_]+[^\W_]*")  # with a digit, but no number
+# A name in code, a word, and what has a digit but is no number.
+WORD = re.compile(r"[^\W\d]+_\w*[^\W_]|[^\W\d_]{3,}|[^\W_]*\d[^\W_]*[^\W\d_]+[^\W_]*")
 COMMON = 1 / 12  # of the sections: a word that more of them have finds none of them
 # What stands there is found at its own place: claims, exercises.
 HELD_ELSEWHERE = {"all-claims", "errors-and-misprints", "the-exercises-of-the-pages", "exercises"}
