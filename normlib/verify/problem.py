@@ -30,6 +30,7 @@ class Bounds(NamedTuple):
     central: float
 
 
+ROUNDINGS = 8  # that a small gradient may be off; layers of two values reach 2 at eps = 1e-5
 DOUBLE, SINGLE = Bounds(1e-10, 1e-7), Bounds(1e-4, 1e-2)
 
 
@@ -334,6 +335,16 @@ class Problem:
             gradient[entry], terms[entry] = column.sum(), np.abs(column).sum()
             reached.setdefault(np.packbits(column != 0).tobytes(), []).append(place)
         return Steps(gradient, terms, reached)
+
+    @property
+    def noises(self) -> list[float]:
+        """What rounding leaves of terms that cancel, in units of `scales`: it moves each argument
+        and y by an eps of their size, and the gradient by as much in its natural unit."""
+        reach, unit = np.max(np.abs(self.dy)) * np.max(np.abs(self.y)), np.finfo(self.dy.dtype).eps
+        return [
+            float(ROUNDINGS * unit / spread(a) * (np.max(np.abs(a)) + reach / scale))
+            for a, scale in zip(self.args, self.scales, strict=True)
+        ]
 
     @cached_property
     def scales(self) -> list[float]:
