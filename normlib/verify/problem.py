@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -87,6 +88,14 @@ def slopes(quotient: Callable, h: float, rounding: float) -> tuple[np.ndarray, n
     counts = errors / 3 <= errors.min(axis=0)
     low, high = (np.where(counts, found, beyond) for beyond in (np.inf, -np.inf))
     return low.min(axis=0), high.max(axis=0)
+
+
+@contextmanager
+def complex_kept() -> Iterator[None]:
+    """An error, where NumPy drops an imaginary part with a warning: the step would be lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        yield
 
 
 def is_single(a) -> bool:
@@ -256,8 +265,7 @@ class Problem:
         """
         y = self.y
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            with complex_kept():
                 found = self.forward(*self.moved(TINY * 1j))[0]
         except Exception as error:
             return f"the forward takes no complex numbers ({reason(error)})"
