@@ -19,6 +19,7 @@ from docutils.nodes import make_id
 
 INDEX = "search-index.js"
 SYNONYMS = Path(__file__).with_name("synonyms.toml")
+ASKED = Path(__file__).with_name("asked.toml")
 SHOWN = 150  # characters of prose that are kept as they stand; of the rest the words alone
 NOT_READ = {"404", "genindex", "index", "references", "report", "search"}
 ARTICLE = SoupStrainer("article", class_="bd-article")
@@ -140,6 +141,9 @@ def index(folder: Path) -> dict:
     for unit in units:
         unit[5] = " ".join(place[word] for word in unit[5] if word in place)
     synonyms = tomllib.loads(SYNONYMS.read_text(encoding="utf-8"))
+    asked = tomllib.loads(ASKED.read_text(encoding="utf-8"))
+    for unit in units:
+        unit += filter(None, [asked.get(pages[unit[0]][0], {}).get(unit[2])])
     return {"pages": pages, "units": units, "words": " ".join(words)} | synonyms
 
 
