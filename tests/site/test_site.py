@@ -5,6 +5,7 @@ import json
 import random
 import re
 import shlex
+import tomllib
 import subprocess
 import sys
 
@@ -185,6 +186,13 @@ NAMES = {
     "layer norm": "layer-norm#layer-normalization",
     "bathc norm": "batch-norm#batch-normalization",
 }
+
+
+def test_every_section_that_people_are_said_to_ask_for_is_there(folder):
+    found = sections.index(folder)
+    there = {(found["pages"][page][0], anchor) for page, _, anchor, *_ in found["units"]}
+    asked = tomllib.loads(sections.ASKED.read_text(encoding="utf-8"))
+    assert {(page, anchor) for page, lines in asked.items() for anchor in lines} <= there
 
 
 def test_the_search_has_the_right_section_among_its_first_three(opened):
