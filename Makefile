@@ -57,7 +57,7 @@ audit: book  ## score every page with Lighthouse and axe; needs Node.js and a qu
 
 lab: $(READY)  ## open the notebooks in JupyterLab, ready to run
 	@echo "Running cells changes the notebooks. Back to the committed outputs: git restore chapters"
-	@$(PY) -m jupyterlab --allow-root --config tools/lab/config.py chapters
+	@$(PY) -m jupyterlab --allow-root --config tools/lab/config.py
 
 refresh: $(READY)  ## run all notebooks and store their outputs, or one: CHAPTER=batch-norm
 	@$(PY) tools/refresh.py $(CHAPTER)

@@ -7,7 +7,7 @@ globalThis.bookSearch = (index) => {
     ("a about am an and any are as at be been but by can could did do does doing for from get got had has have how i " +
       "if in into is it its just me my of on or our really s should so some t than that the their them then there these " +
       "they this those to too u used uses using very was we were what when which while who why will with would you your " +
-      "become give happen help issue make need please problem question seem try want way work")
+      "actual original become give happen help issue make need please problem question seem try want way work")
       .split(" ")
       .flatMap((word) => [word, word.replace(/s$|ing$|e$/, "")]),
   );
@@ -31,7 +31,9 @@ globalThis.bookSearch = (index) => {
   };
   const known = new Set([...index.same, ...index.near].flat());
   const split = (text) =>
-    (text.match(/[\p{L}\p{N}\u0302]+/gu) ?? []).flatMap((word) => {
+    (text.match(/[\p{L}\p{N}\u0302_]+/gu) ?? []).flatMap((word) => {
+      const pieces = word.split("_").filter(Boolean);
+      if (pieces.length > 1) return [word.toLowerCase(), ...split(pieces.join(" "))]; // a name in code, whole as well
       if (known.has(word.toLowerCase())) return [word.toLowerCase()];
       const parts = word.replace(/([a-z]{2})([A-Z])/g, "$1 $2").replace(/([A-Z]{2,})([A-Z][a-z]{2})/g, "$1 $2");
       return parts.toLowerCase().split(" ");
@@ -70,14 +72,16 @@ globalThis.bookSearch = (index) => {
   };
   const tokens = (text, keep) => inNames(words(text), keep);
 
+  const telling = (list) => list.filter((token) => !STOP.has(token) && !/^\d$/.test(token));
+
   // Which sections have a word, and how much it says of them.
-  const WORTH = { heading: 5, title: 2.2, prose: 1.3, rest: 0.6 };
+  const WORTH = { heading: 5, title: 6, asked: 3, prose: 1.3, rest: 0.6 };
   const KIND = { page: 1.15, section: 1, symptom: 1.25, term: 0.8, function: 0.7, claim: 0.55 };
   const LESS = /^(?:exercises|recap|recap-and-references|evidence|witnesses|code|what-would-falsify-this|what-it-does-not-show)$/;
   const PLACES = /^(?:chapters\/(?:claims\/|ledger|errata|problems|sheets|api|cheat-sheet)|labs|explorers)/;
   const has = new Map();
   const vocabulary = index.words.split(" ");
-  const units = index.units.map(([number, kind, anchor, heading, prose, rest], place) => {
+  const units = index.units.map(([number, kind, anchor, heading, prose, rest, asked = []], place) => {
     const [page, title] = index.pages[number];
     const weights = new Map();
     const add = (text, worth, more) => {
@@ -88,17 +92,23 @@ globalThis.bookSearch = (index) => {
         weights.set(token, (weights.get(token) ?? 0) + worth * (more ? (2 * times) / (1 + times) : 1));
     };
     add(heading, WORTH.heading * Math.min(1, (6 / split(heading).length) ** 0.5));
-    if (kind !== "page") add(title, kind === "section" ? WORTH.title : WORTH.title / 2);
+    if (kind !== "page") add(title, kind === "section" ? WORTH.title : WORTH.title / 4);
+    const questions = asked.map((question) => new Set(telling(tokens(question, false))));
+    add([...new Set(split(asked.join(" ")))].join(" "), WORTH.asked);
     add(prose, kind === "symptom" ? WORTH.heading / 2 : WORTH.prose, true);
     add(rest && rest.split(" ").map((code) => vocabulary[parseInt(code, 36)]).join(" "), WORTH.rest);
     for (const [token, weight] of weights) {
       if (!has.has(token)) has.set(token, []);
       has.get(token).push([place, weight]);
     }
-    const factor = KIND[kind] * (LESS.test(anchor) ? 0.6 : 1) * (PLACES.test(page) && kind !== "claim" ? 0.6 : 1);
-    return { page, title, kind, anchor, heading, prose, factor, own: new Set(tokens(heading, false)) };
+    const factor = KIND[kind] * (PLACES.test(page) && kind !== "claim" ? 0.6 : 1);
+    return { page, title, kind, anchor, heading, prose, factor, questions, own: new Set(tokens(heading, false)) };
   });
   const rarity = (token) => Math.log(1 + units.length / (0.5 + (has.get(token)?.length ?? 0)));
+  const weigh = (list) => list.reduce((sum, token) => sum + Math.min(5, rarity(token)), 0);
+  // How near a question comes to one that a section answers: 1 is the same words.
+  const likeness = (meant, question) =>
+    weigh(meant.filter((token) => question.has(token))) ** 2 / (weigh(meant) * weigh([...question]) || 1);
 
   const groups = new Map();
   for (const group of index.near) {
@@ -135,11 +145,10 @@ globalThis.bookSearch = (index) => {
   // a section that lacks words of the question falls behind one that has them.
   const find = (question, typing = false) => {
     const asked = [...new Set(inNames(mended(question), false))];
-    const telling = asked.filter((token) => !STOP.has(token) && !/^\d$/.test(token));
     const scores = new Map();
     const exact = new Map();
     let whole = 0;
-    const meant = telling.length ? telling : asked;
+    const meant = telling(asked).length ? telling(asked) : asked;
     for (const [k, token] of meant.entries()) {
       const last = typing && k === meant.length - 1;
       const ways = has.has(token) ? [[token, 1]] : [];
@@ -156,6 +165,8 @@ globalThis.bookSearch = (index) => {
         }
       }
       rare ||= ways.length ? 4 : 0;
+      const extra = token.includes("_") && question.toLowerCase().includes(token); // a name in code: its words count as well
+      if (extra) rare /= 1.5;
       whole += rare;
       for (const [place, [value, worth]] of best) {
         const [score, covered] = scores.get(place) ?? [0, 0];
@@ -164,13 +175,16 @@ globalThis.bookSearch = (index) => {
       }
     }
     const name = question.trim().toLowerCase();
+    const said = /\b(?:claim|paper|said|says|true)/.test(name) ? 1 : KIND.claim;
     const rated = [...scores].map(([place, [score, covered]]) => {
       const unit = units[place];
       const share = covered / whole;
       const met = exact.get(place) ?? 0;
       const titled = met && (met / Math.max(1, unit.own.size)) * (met / meant.length);
       const called = name === unit.heading.toLowerCase() ? 1000 : 0;
-      return [called + score * share ** 1.5 * unit.factor * (1 + 0.5 * titled), place];
+      const meantSo = unit.kind === "claim" ? said / KIND.claim : LESS.test(unit.anchor) && !met ? 0.6 : 1;
+      const like = Math.max(0, ...unit.questions.map((question) => likeness(meant, question)));
+      return [called + score * share ** 1.5 * unit.factor * meantSo * (1 + 0.5 * titled + like), place];
     });
     rated.sort(([a, m], [b, n]) => b - a || m - n);
     // Of one page two sections stand first, the others after those of other pages that are as good. What

@@ -19,6 +19,7 @@ from docutils.nodes import make_id
 
 INDEX = "search-index.js"
 SYNONYMS = Path(__file__).with_name("synonyms.toml")
+ASKED = Path(__file__).with_name("asked.toml")
 SHOWN = 150  # characters of prose that are kept as they stand; of the rest the words alone
 NOT_READ = {"404", "genindex", "index", "references", "report", "search"}
 ARTICLE = SoupStrainer("article", class_="bd-article")
@@ -31,7 +32,8 @@ HEADING = re.compile("h[1-4]")
 
 # Tables of symptoms: their rows get anchors from their words. Behind a fold they stand once more.
 SYMPTOMS = re.compile(
-    r"<table\b[^>]*>\s*<thead>\s*<tr\b[^>]*><th\b[^>]*><p>what you see<.*?</table>", re.S
+    r"<table\b[^>]*>\s*<thead>\s*<tr\b[^>]*><th\b[^>]*><p>(?:what you see|finding)<.*?</table>",
+    re.S | re.I,
 )
 ROW = re.compile(r'<tr class="(row-\w+)">(<td><p>(.*?)</p>)', re.S)
 
@@ -94,7 +96,8 @@ def sections(page: str) -> list[tuple[str, str, str, str]]:
 
 # The index.
 
-WORD = re.compile(r"[^\W\d_]{3,}|[^\W_]*\d[^\W_]*[^\W\d_]+[^\W_]*")  # with a digit, but no number
+# A name in code, a word, and what has a digit but is no number.
+WORD = re.compile(r"[^\W\d]+_\w*[^\W_]|[^\W\d_]{3,}|[^\W_]*\d[^\W_]*[^\W\d_]+[^\W_]*")
 COMMON = 1 / 12  # of the sections: a word that more of them have finds none of them
 # What stands there is found at its own place: claims, exercises.
 HELD_ELSEWHERE = {"all-claims", "errors-and-misprints", "the-exercises-of-the-pages", "exercises"}
@@ -138,6 +141,9 @@ def index(folder: Path) -> dict:
     for unit in units:
         unit[5] = " ".join(place[word] for word in unit[5] if word in place)
     synonyms = tomllib.loads(SYNONYMS.read_text(encoding="utf-8"))
+    asked = tomllib.loads(ASKED.read_text(encoding="utf-8"))
+    for unit in units:
+        unit += filter(None, [asked.get(pages[unit[0]][0], {}).get(unit[2])])
     return {"pages": pages, "units": units, "words": " ".join(words)} | synonyms
 
 

@@ -14,6 +14,7 @@ from normbook.show.pictures import (
     graph,
     planted_picture,
     spreads,
+    transformer_block,
     with_and_without,
 )
 from normbook.show.sheet import Sheet

@@ -75,6 +75,35 @@ def graph(derivation: Derivation, start: str = "x", output: str = "y") -> Axes:
     return ax
 
 
+def transformer_block() -> Axes:
+    """Half a transformer block: the stream below, its branch above; an orange box is a place where
+    some models have a norm."""
+    _, ax = plt.subplots(figsize=(4.0, 1.9))
+    grey = {"color": "0.45", "lw": 1.2}
+    arrow = {"arrowprops": {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, **grey}}
+    ax.annotate("", (9.2, 0), (0, 0), **arrow)
+    ax.plot([0.6, 0.6, 6.9], [0, 1.7, 1.7], **grey)
+    ax.annotate("", (6.9, 0.35), (6.9, 1.7), **arrow)
+    ax.vlines([3.3, 4.2], 1.7, 2.8, **grey)
+    norms = {"pre": (1.6, 1.7), "branch output": (5.7, 1.7), "post": (8.1, 0)}
+    norms |= {"queries": (3.3, 2.8), "keys": (4.2, 2.8)}
+    boxes = [(at, "N", {"fc": "#F6CFAE"}) for at in norms.values()]
+    boxes += [((3.75, 1.7), "attention", {"fc": "#DCEAF4"})]
+    boxes += [((6.9, 0), "+", {"fc": "white", "boxstyle": "circle"})]
+    for at, text, look in boxes:
+        box = {"boxstyle": "round,pad=0.35", "ec": "0.35", **look}
+        ax.text(*at, text, ha="center", va="center", size=9, bbox=box)
+    for name, (x, y) in norms.items():
+        beside = {"queries": (x - 0.4, y, "right"), "keys": (x + 0.4, y, "left")}
+        x, y, side = beside.get(name, (x, y - 0.6, "center"))
+        ax.text(x, y, name, ha=side, va="center", size=9)
+    ax.text(0, -0.6, "stream x", va="center", size=9)
+    ax.set(xlim=(-0.1, 9.3), ylim=(-0.85, 3.2), xticks=[], yticks=[])
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
 def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
     """For each title an array (samples, units): per unit the median, the quartiles, and the range
     from the 5th to the 95th percentile. Each panel has a scale of its own."""
@@ -92,15 +121,15 @@ def spreads(panels: dict[str, np.ndarray]) -> list[Axes]:
 def with_and_without(pairs: dict[str, list], norm: str) -> Axes:
     """Errors in a hundred of networks without a norm and with it: two intervals, (low, mean,
     high), for each name in `pairs`."""
-    _, ax = plt.subplots(figsize=(6.8, 0.6 + 0.25 * len(pairs)))
+    _, ax = plt.subplots(figsize=(4.0, 0.6 + 0.25 * len(pairs)))
     for place, label in enumerate(("no norm", norm)):
         low, mean, high = np.array([pair[place] for pair in pairs.values()]).T
         look = {"fmt": "oC1" if place == 0 else "sC0", "ms": 6 - place, "label": label}
         ax.errorbar(mean, range(len(pairs)), xerr=(mean - low, high - mean), **look)
-    ax.set_yticks(range(len(pairs)), list(pairs))
+    ax.set_yticks(range(len(pairs)), list(pairs), fontsize=8)
     ax.invert_yaxis()
     ax.set(xlabel="errors in a hundred", xlim=(0, None))
-    ax.legend()
+    ax.legend(fontsize=8)
     return ax
 
 

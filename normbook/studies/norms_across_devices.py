@@ -284,6 +284,55 @@ class Doubling(nn.BatchNorm1d):
         return 2 * super().forward(x)
 
 
+# Parameters cut over processes: FSDP2.
+
+
+def sharded_net(kind: Callable[[int], nn.Module]) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, FEATURES), kind(FEATURES))
+
+
+def share(rank: int) -> Tensor:
+    return torch.randn(8, 4, generator=torch.Generator().manual_seed(rank)) + rank
+
+
+def held(gain: Tensor) -> str:
+    return f"{len(gain)} of {FEATURES}, {str(gain.dtype).removeprefix('torch.')}"
+
+
+def sharded(rank: int) -> dict[str, Any]:
+    """How a gain is stored and how it is used under fully_shard, for three policies; and what
+    becomes of a batch norm."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+    mesh, x, found = init_device_mesh("cpu", (2,)), share(rank), {}
+    low = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    exact = MixedPrecisionPolicy(param_dtype=torch.float32, output_dtype=torch.bfloat16)
+
+    def cut(kind: Callable, policy: Any = None, own: Any = None) -> tuple[nn.Module, list[str]]:
+        net, used = sharded_net(kind), []
+        net[1].register_forward_pre_hook(lambda norm, _: used.append(held(norm.weight)))
+        for part, rule in ((net[1], own), (net, policy or MixedPrecisionPolicy())):
+            if rule is not None:
+                fully_shard(part, mesh=mesh, mp_policy=rule)
+        return net, used
+
+    policies = {"none": (), "for all": (low,), "for all, float32 for the norm": (low, exact)}
+    for name, rules in policies.items():
+        net, used = cut(nn.LayerNorm, *rules)
+        stored = held(net[1].weight.to_local())
+        y = net(x)
+        found[name] = [stored, *used]
+        if name == "none":
+            found["output"] = y.detach().numpy()
+    found["batch norm, for all"] = said(lambda: cut(nn.BatchNorm1d, low)[0](x))
+    net, _ = cut(nn.BatchNorm1d)
+    net(x)
+    found["running mean"] = net[1].running_mean.numpy()
+    return found
+
+
 # Micro-batches.
 
 

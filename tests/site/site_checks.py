@@ -330,13 +330,3 @@ def resolves(link, folder, ids):
         name = re.match(r"[\w-]+", anchor.removeprefix("explorer="))[0]
         return f"tag_explorer-{name} " in file.read_text(encoding="utf-8")
     return exists and (not anchor or anchor in ids.get(page, [anchor]))
-
-
-def found_by_search(page, phrase):
-    """Return the addresses that the site's own search, open in `page`, lists for `phrase`."""
-    page.evaluate("document.querySelector('#search-results').replaceChildren()")
-    page.evaluate("phrase => Search.performSearch(phrase)", phrase)
-    # The line of the summary is empty until all pages are listed; the words of a page that was
-    # found may stand above it long before.
-    page.wait_for_function("document.querySelector('#search-results .search-summary')?.innerText")
-    return page.evaluate("() => [...document.querySelectorAll('ul.search a')].map(e => e.href)")

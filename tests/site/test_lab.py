@@ -1,12 +1,15 @@
-"""JupyterLab, as `make lab` starts it, opens a notebook without changing it."""
+"""JupyterLab, as `make lab` starts it, opens a notebook without changing it; its links lead on."""
 
 import asyncio
+import re
 
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
-from nbformat.v4 import new_code_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from notebooks import CHAPTERS, notebooks
 from project import ROOT
+from references import close_references, open_references
 from refresh import KERNEL
 from traitlets.config import PyFileConfigLoader
 
@@ -53,3 +56,35 @@ def test_a_notebook_that_was_only_opened_is_stored_as_it_was(manager, tmp_path):
     before = (tmp_path / "page.ipynb").read_text()
     asyncio.run(manager.save(open_page(manager), "page.ipynb"))
     assert (tmp_path / "page.ipynb").read_text() == before
+
+
+def list_dead(cell, folder):
+    """The references of a cell that lead to no file, or to no cell of it."""
+    dead = re.findall(r"\{(?:term|doc|cite)\}`[^`]*`", cell["source"])
+    for link, name, place in re.findall(
+        r"\]\(((?!https?:)([\w./-]+)(?:#cell-id=([\w-]+))?)\)", cell["source"]
+    ):
+        there = folder / name
+        found = there.is_file() and (not place or f'"id": "{place}"' in there.read_text())
+        dead += [] if found else [link]
+    return dead
+
+
+@pytest.mark.parametrize("name", notebooks())
+def test_references_are_links_that_lead_somewhere_and_are_stored_as_they_were(name):
+    path = notebooks()[name]
+    for cell in nbformat.read(path, 4).cells:
+        if cell.cell_type == "markdown":
+            written = cell.source
+            open_references(cell, path.parent.relative_to(ROOT).as_posix())
+            assert not list_dead(cell, path.parent)
+            cell.source += " What a reader adds."
+            close_references(cell)
+            assert cell.source == f"{written} What a reader adds."
+            assert "references" not in cell.metadata
+
+
+def test_a_reference_that_nobody_knows_is_seen():
+    cell = new_markdown_cell("{doc}`batch-nrom`, [text](no-such-label), {term}`batch`")
+    open_references(cell, "chapters")
+    assert list_dead(cell, CHAPTERS) == ["{doc}`batch-nrom`", "no-such-label"]

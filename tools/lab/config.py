@@ -9,7 +9,8 @@ from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent))
+sys.path += [str(HERE.parent), str(HERE)]
+from references import ROOT, close_references, contents, open_references  # noqa: E402
 from refresh import KERNEL, tidy  # noqa: E402
 
 
@@ -26,18 +27,24 @@ def as_reported() -> dict:
 class Notebooks(AsyncLargeFileManager):
     """Hands notebooks out as their kernel will complete them, or opening one would change it.
 
-    Stores them as make refresh does, without what depends on the machine.
+    Its references are links then. Stores notebooks as make refresh does, with the references as
+    they were, and without what depends on the machine.
     """
 
-    async def get(self, *args, **options):
-        model = await super().get(*args, **options)
+    async def get(self, path, *args, **options):
+        model = await super().get(path, *args, **options)
         if model["type"] == "notebook" and model["content"]:
             model["content"]["metadata"].update(as_reported())
+            for cell in model["content"]["cells"]:
+                if cell["cell_type"] == "markdown":
+                    open_references(cell, Path(path.strip("/")).parent.as_posix())
         return model
 
     async def save(self, model, path=""):
         if model["type"] == "notebook":
             model["content"] = nbformat.from_dict(model["content"])
+            for cell in model["content"]["cells"]:
+                close_references(cell)
             tidy(model["content"])
         return await super().save(model, path)
 
@@ -45,3 +52,10 @@ class Notebooks(AsyncLargeFileManager):
 c = get_config()  # noqa: F821
 c.LabApp.app_settings_dir = str(HERE)
 c.ServerApp.contents_manager_class = Notebooks
+
+# The entrance: the pages in the order of the book, not of the alphabet.
+ENTRANCE = ROOT / "_build" / "contents.md"
+ENTRANCE.parent.mkdir(exist_ok=True)
+ENTRANCE.write_text(contents(), encoding="utf-8")
+c.LabApp.default_url = f"/lab/tree/{ENTRANCE.relative_to(ROOT)}"
+c.ServerApp.root_dir = str(ROOT)
