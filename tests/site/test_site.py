@@ -5,9 +5,9 @@ import json
 import random
 import re
 import shlex
-import tomllib
 import subprocess
 import sys
+import tomllib
 
 import exploring
 import fonts
