@@ -8,6 +8,7 @@ except ImportError:
     ) from None
 
 from normbook.show.blackboard import Blackboard
+from normbook.show.examples import EXAMPLES
 from normbook.show.pictures import (
     edges,
     factors,
@@ -18,6 +19,14 @@ from normbook.show.pictures import (
     with_and_without,
 )
 from normbook.show.sheet import Sheet
-from normbook.show.source import CheatSheet, Entry, Reference, Source, entry
+from normbook.show.source import (
+    CheatSheet,
+    Documentation,
+    Entry,
+    Reference,
+    Source,
+    entry,
+    listed,
+)
 from normbook.show.steps import Mean, StepError, Steps, equation, mean
 from normbook.show.table import Grid, Table

@@ -62,6 +62,26 @@ def mended(row: Row, names: Names) -> bool:
             leave()
 
 
+def by_rows(terms: torch.Tensor) -> torch.Tensor:
+    """Their sum, row after row, rounded to their own type each time."""
+    found = torch.zeros_like(terms[0])
+    for term in terms:
+        found = found + term
+    return found
+
+
+def roundings(norm: torch.nn.Module, x: torch.Tensor, dy: torch.Tensor) -> float:
+    """How far the gradient of the last parameter is from that in float64, in roundings of its
+    largest entry."""
+    grads = []
+    for kind in (x.dtype, torch.float64):
+        norm.to(kind).zero_grad()
+        norm(x.to(kind)).backward(dy.to(kind))
+        grads.append([*norm.parameters()][-1].grad.double())
+    unit = torch.finfo(x.dtype).eps / 2 * grads[1].abs().max()
+    return ((grads[0] - grads[1]).abs().max() / unit).item()
+
+
 def leave() -> None:
     """End the group of processes that a row has begun."""
     if torch.distributed.is_initialized():
@@ -435,6 +455,15 @@ NUMBERS = [
         "x = x * torch.tensor([[300], [0]])\n"
         "y = weight * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-8)",
         holds="y.isfinite().all() and y[0].abs().max() > 1",
+    ),
+    Row(
+        "In bfloat16 on a CPU, γ and β of a `LayerNorm` hardly learn from a large batch",
+        "PyTorch 2.13 adds up their gradients in the type of x, and 256 + 1 is 256 there. Neither "
+        "float32 parameters nor autocast changes it; a float32 input does.",
+        "[Norms and precision at work](precision-autocast)",
+        mend="y = norm.float()(x.float()).bfloat16()",
+        given="norm, x = nn.LayerNorm(8).bfloat16(), torch.randn(4096, 8).bfloat16()\ny = norm(x)",
+        holds="(y.sum().backward(), norm.bias.grad[0] == 4096)[1]",
     ),
     Row(
         "The same sequence gives other numbers when it is padded further",

@@ -1,7 +1,8 @@
 """python -m normlib.verify: put a layer of your own before the witnesses.
 
 The layer is named as module:function, from the folder where the command is run. Exit codes: 0 if
-every witness that ran agrees, 1 if one disagrees, 2 if the question cannot be asked.
+every witness that ran agrees, 1 if one disagrees, 2 if the question cannot be asked, or not be
+decided: a gradient is zero to rounding, and zero is not claimed.
 """
 
 import argparse
@@ -181,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(
         f"\ndiagnosis:\n{textwrap.indent(wrong, '  ')}" if wrong else "", end="\n" if wrong else ""
     )
-    return 1 if verdict.red else 0
+    return 1 if verdict.red else 2 if verdict.undecided else 0
 
 
 if __name__ == "__main__":

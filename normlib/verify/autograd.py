@@ -7,7 +7,15 @@ import torch
 
 from normlib.verify.numeric import gradient_checks
 from normlib.verify.pair import split
-from normlib.verify.problem import TINY, Problem, central_step, reason, slopes, spread
+from normlib.verify.problem import (
+    TINY,
+    Problem,
+    central_step,
+    complex_kept,
+    reason,
+    slopes,
+    spread,
+)
 from normlib.verify.signature import data
 from normlib.verify.verdict import Check, compare, skip
 
@@ -146,7 +154,8 @@ def gradients_moving(problem: Problem, along, dy_along) -> tuple[list[np.ndarray
         ends = slopes(quotient, h, rounding)
     found = split(np.mean(ends, axis=0), [g.shape for g in here])
     try:
-        exact = [] if problem.lacks_complex else [g.imag / TINY for g in at(TINY * 1j)]
+        with complex_kept():
+            exact = [] if problem.lacks_complex else [g.imag / TINY for g in at(TINY * 1j)]
     except Exception:  # backward takes real numbers only
         exact = []
     scales = [max(s, np.max(np.abs(a))) for s, a in zip(problem.scales, found, strict=True)]

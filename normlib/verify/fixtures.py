@@ -25,7 +25,7 @@ def verify_layer(request):
         seed = zlib.crc32(request.node.name.encode())
         verdict = verify.check(*layer, **{"seed": seed} | options, raises=False)
         request.node.add_report_section("call", "witnesses", repr(verdict))
-        if verdict.red:
+        if verdict.red or verdict.undecided:
             pytest.fail(verdict.differences(), pytrace=False)
         return verdict
 

@@ -401,6 +401,6 @@ def kernel(
     said += [] if reference else [skip("forward", "no reference given")]
     lacking = tuple((c.witness, c.how) for c in said if c.passed == "NOT RUN")
     verdict = Verdict(tuple(c for c in said if c.passed != "NOT RUN"), lacking)
-    if verdict.red and raises:
+    if (verdict.red or verdict.undecided) and raises:
         raise VerificationError(verdict)
     return verdict

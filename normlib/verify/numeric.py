@@ -19,11 +19,12 @@ def gradient_checks(
 ) -> list[Check]:
     """Compare the shipped gradient of every argument with `theirs`; to rounding, unless another
     bound is given."""
-    bound = bound or problem.bounds.rounding
-    rows = zip(problem.names, problem.gradients, theirs, problem.scales, strict=True)
+    noises = [np.inf] * len(problem.args) if bound else problem.noises
+    told = {"bound": bound or problem.bounds.rounding}
+    rows = zip(problem.names, problem.gradients, theirs, problem.scales, noises, strict=True)
     return [
-        compare(f"d{n}", witness, how, a, b, scale=s, bound=bound, zero=n in problem.zero)
-        for n, a, b, s in rows
+        compare(f"d{n}", witness, how, a, b, scale=s, zero=n in problem.zero, noise=e, **told)
+        for n, a, b, s, e in rows
     ]
 
 

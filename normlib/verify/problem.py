@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
@@ -30,6 +31,7 @@ class Bounds(NamedTuple):
     central: float
 
 
+ROUNDINGS = 8  # that a small gradient may be off; layers of two values reach 2 at eps = 1e-5
 DOUBLE, SINGLE = Bounds(1e-10, 1e-7), Bounds(1e-4, 1e-2)
 
 
@@ -86,6 +88,14 @@ def slopes(quotient: Callable, h: float, rounding: float) -> tuple[np.ndarray, n
     counts = errors / 3 <= errors.min(axis=0)
     low, high = (np.where(counts, found, beyond) for beyond in (np.inf, -np.inf))
     return low.min(axis=0), high.max(axis=0)
+
+
+@contextmanager
+def complex_kept() -> Iterator[None]:
+    """An error, where NumPy drops an imaginary part with a warning: the step would be lost."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        yield
 
 
 def is_single(a) -> bool:
@@ -255,8 +265,7 @@ class Problem:
         """
         y = self.y
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            with complex_kept():
                 found = self.forward(*self.moved(TINY * 1j))[0]
         except Exception as error:
             return f"the forward takes no complex numbers ({reason(error)})"
@@ -334,6 +343,16 @@ class Problem:
             gradient[entry], terms[entry] = column.sum(), np.abs(column).sum()
             reached.setdefault(np.packbits(column != 0).tobytes(), []).append(place)
         return Steps(gradient, terms, reached)
+
+    @property
+    def noises(self) -> list[float]:
+        """What rounding leaves of terms that cancel, in units of `scales`: it moves each argument
+        and y by an eps of their size, and the gradient by as much in its natural unit."""
+        reach, unit = np.max(np.abs(self.dy)) * np.max(np.abs(self.y)), np.finfo(self.dy.dtype).eps
+        return [
+            float(ROUNDINGS * unit / spread(a) * (np.max(np.abs(a)) + reach / scale))
+            for a, scale in zip(self.args, self.scales, strict=True)
+        ]
 
     @cached_property
     def scales(self) -> list[float]:

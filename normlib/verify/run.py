@@ -57,12 +57,25 @@ def warn_of_size(problem: Problem) -> None:
         )
 
 
+DECIDE = "complex step", "autograd"  # exact to rounding, as differences are not
+
+
+def leave_out_zeros(said: list[Check]) -> list[Check]:
+    """A witness that cannot tell a gradient from zero did not serve, if another one could."""
+    told = {c.argument for c in said if c.witness in DECIDE and c.bound and not c.undecided}
+    why = "{} is zero to what it can tell"
+    return [
+        skip(c.witness, why.format(c.argument)) if c.undecided and c.argument in told else c
+        for c in said
+    ]
+
+
 def ask(problem: Problem, witnesses: tuple[str, ...]) -> Verdict:
     """What each witness says, or why it could not run."""
     if stopped := layouts.first_look(problem):
         return stopped
     warn_of_size(problem)
-    said = [check for name in witnesses for check in ALL[name](problem)]
+    said = leave_out_zeros([check for name in witnesses for check in ALL[name](problem)])
     checks = tuple(check for check in said if check.passed != NOT_RUN)
     return Verdict(checks, tuple((c.witness, c.how) for c in said if c.passed == NOT_RUN))
 
@@ -191,7 +204,8 @@ def check(
 
     A witness for which something is missing is named in the verdict as not run: a reference,
     or a forward that takes complex numbers, symbols, or torch tensors.
-    Errors: VerificationError if any witness disagrees, with the argument and the worst entry;
+    Errors: VerificationError if any witness disagrees, with the argument and the worst entry,
+    or if none can tell a gradient from zero and zero is not claimed;
     ValueError for arguments of another kind, or that do not match the signature.
     Source: chapters "Check your own layer" and "Gradient checking".
     """
@@ -212,9 +226,10 @@ def check(
                 "or indices, give args in place of shapes, with an array of integers."
             )
         raise
-    if verdict.red and raises:
+    if (verdict.red or verdict.undecided) and raises:
         error = VerificationError(verdict)
-        error.add_note(explain_failure(*pair, drawn, rng, lines))
+        if verdict.red:
+            error.add_note(explain_failure(*pair, drawn, rng, lines))
         raise error
     return verdict
 

@@ -1,6 +1,7 @@
 """A layer that is written in torch, as a pair of NumPy functions that the witnesses can ask."""
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import partial
 
@@ -36,7 +37,9 @@ class Forward:
         for tensor in floats:
             tensor.requires_grad_(real)
         try:
-            with torch.set_grad_enabled(real):
+            with torch.set_grad_enabled(real), warnings.catch_warnings():
+                # an index made of complex numbers: whether a slope is lost is asked elsewhere
+                warnings.filterwarnings("ignore", "Casting complex values to real")
                 y = layer(*tensors)
         except RuntimeError:  # torch does not let a layer write to its arguments; without gradients
             with torch.no_grad():  # it does, and whoever looks at the arrays afterwards sees that
@@ -77,15 +80,18 @@ def of_function(function: type) -> tuple[Callable, inspect.Signature]:
 
 def of_module(module: torch.nn.Module) -> tuple[Callable, inspect.Signature]:
     """A module: x, and then each of its parameters, which are taken from the arguments. Its
-    buffers are copies, in the precision of x."""
+    buffers are copies, in the precision of x, or of the parameters where x holds indices."""
     names = [name for name, _ in module.named_parameters()]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    shown = [inspect.Parameter(name.replace(".", "_"), kind) for name in ("x", *names)]
+    plain = [name.replace(".", "_") for name in names]
+    plain = [name if name.isidentifier() else f"layer_{name}" for name in plain]  # of a Sequential
+    shown = [inspect.Parameter(name, kind) for name in ("x", *plain)]
 
     def call(x, *parameters):
         given = dict(zip(names, parameters, strict=True))
+        kinds = [a.dtype for a in (x, *parameters) if a.is_floating_point() or a.is_complex()]
         for name, b in module.named_buffers():
-            given[name] = b.to(x.dtype, copy=True) if b.is_floating_point() else b.clone()
+            given[name] = b.to(kinds[0], copy=True) if b.is_floating_point() else b.clone()
         return torch.func.functional_call(module, given, (x,))
 
     return call, inspect.Signature(shown)

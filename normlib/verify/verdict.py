@@ -9,11 +9,13 @@ from normlib import html
 
 
 class VerificationError(AssertionError):
-    """At least one witness disagrees. `verdict` holds what every witness said."""
+    """At least one witness disagrees, or no witness can tell a gradient from zero. `verdict`
+    holds what every witness said."""
 
     def __init__(self, verdict: "Verdict"):
         self.verdict = verdict
-        super().__init__("\n".join(f"{c.argument}: {c.witness}: {c.failure}" for c in verdict.red))
+        failed = verdict.red + verdict.undecided
+        super().__init__("\n".join(f"{c.argument}: {c.witness}: {c.failure}" for c in failed))
 
 
 class Difference(NamedTuple):
@@ -44,11 +46,16 @@ class Check(NamedTuple):
     share: str = ""  # how many entries are wrong, of how many
 
     @property
+    def undecided(self) -> bool:
+        """Whether nothing was compared, because both sides are zero to rounding."""
+        return self.failure.startswith(BOTH_ZERO)
+
+    @property
     def result(self) -> str:
-        return "DISAGREES" if self.failure else self.passed
+        return "NOT DECIDED" if self.undecided else "DISAGREES" if self.failure else self.passed
 
 
-NOT_RUN = "NOT RUN"
+NOT_RUN, BOTH_ZERO = "NOT RUN", "both sides are zero to rounding"
 ZERO = 1e-4  # what is larger is not called zero, however loose the bound
 
 
@@ -71,7 +78,12 @@ class Verdict:
 
     @property
     def red(self) -> tuple[Check, ...]:
-        return tuple(check for check in self.checks if check.failure)
+        return tuple(check for check in self.checks if check.failure and not check.undecided)
+
+    @property
+    def undecided(self) -> tuple[Check, ...]:
+        """Where no witness can tell a gradient from zero, and zero is not claimed."""
+        return tuple(check for check in self.checks if check.undecided)
 
     @property
     def caught_by(self) -> tuple[str, ...]:
@@ -88,7 +100,7 @@ class Verdict:
 
     def differences(self) -> str:
         """For every argument that is wrong, who says so, and what the first of them has found;
-        empty if none is."""
+        then what is not decided; empty if there is neither."""
         lines = []
         for name in dict.fromkeys(check.argument for check in self.red):
             found = [check for check in self.red if check.argument == name]
@@ -99,7 +111,8 @@ class Verdict:
             lines.append(f"  {first.witness} ({first.how}){share}")
             labels = zip(("first", "worst"), first.wrong, strict=False)
             lines += [f"  {label} {d}" for label, d in labels] or [f"  {first.failure}"]
-        return "\n".join(lines)
+        why = {check.argument: check.failure for check in self.undecided}
+        return "\n".join(lines + [f"{name} is not decided: {text}" for name, text in why.items()])
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -115,13 +128,16 @@ class Verdict:
 
 
 def compare(
-    argument: str, witness: str, how: str, ours, theirs, *, scale, bound: float, zero: bool
-) -> Check:
+    argument: str, witness: str, how: str, ours, theirs, *, scale, bound: float, zero: bool,
+    noise: float = np.inf,
+) -> Check:  # fmt: skip
     """Compare entry by entry, relative to `scale`, the size of the terms that cancel: one number,
     or one for each entry.
 
-    Two sides that are both zero to rounding prove nothing, so this fails unless `zero` says
-    that zero is the claim; then anything else fails.
+    Where both sides are within the bound of zero, it could not tell one from the other, so they
+    have to be as close as rounding leaves them: `noise`, in the same unit. Two sides that are
+    both zero to rounding prove nothing, so this is not decided unless `zero` says that zero is
+    the claim; then anything else fails.
     """
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     if ours.shape != theirs.shape:
@@ -138,6 +154,10 @@ def compare(
         error = float(apart[worst])
     size = float(max(np.max(np.abs(side) / scale) for side in (ours, theirs)))
     failure, wrong, share = "", (), ""
+    passed = f"both 0 (< {bound:.0e})" if zero else f"ok (< {bound:.0e})"
+    small = not zero and error <= bound and size <= min(bound, ZERO)
+    told = small and np.max(np.abs(theirs) / scale) > noise
+    bound = noise if told else bound
     if not error <= bound:
         far = ~(distance <= bound * scale)  # nan is far, too
         first = np.unravel_index(np.argmax(far), far.shape)
@@ -148,10 +168,10 @@ def compare(
         failure = f"worst at {wrong[1]} ({how}; relative error {error:.1e}, bound {bound:.0e})"
     elif zero and size > bound:
         failure = f"claimed to be zero, but reaches {size:.1e} of the terms that cancel"
-    elif not zero and size <= min(bound, ZERO):
+    elif small and not told:
         failure = (
-            "both sides are zero to rounding, so nothing was compared; if zero is the claim, "
+            f"{BOTH_ZERO}, so nothing was compared; take shapes with 3 values or more in each "
+            "statistic, for of 2 only eps leaves a gradient; or, if zero is the claim, "
             f"say so with zero=({argument.removeprefix('d')!r},)"
         )
-    passed = f"both 0 (< {bound:.0e})" if zero else f"ok (< {bound:.0e})"
     return Check(argument, witness, how, passed, failure, error, bound, wrong, share)

@@ -1,6 +1,7 @@
 """One call for any layer: what it takes, what it finds out by itself, and what it says."""
 
 import re
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -276,6 +277,10 @@ RIGHT = {
     "a function that can be differentiated once": Row(
         (OnlyOnce,), WEIGHTED, lacking={"second order": "no double backward"}),
     "a module": Row((torch.nn.LayerNorm(4),), AFFINE, MODULE_SEEN),
+    "a module of indices": Row(
+        (torch.nn.Sequential(torch.nn.Embedding(6, 4), torch.nn.BatchNorm1d(3).eval()),),
+        {"args": (np.arange(6).reshape(2, 3), X, X[0, :3], X[1, :3])},
+        {"dlayer_0_weight", "second order"}, {"complex step": "no complex numbers"}),
     "a module of doubles": Row((torch.nn.BatchNorm1d(4).double(),), AFFINE, MODULE_SEEN),
 }  # fmt: skip
 
@@ -289,6 +294,24 @@ def test_a_right_layer_passes_and_what_it_cannot_serve_is_named_with_the_reason(
     for witness, words in lacking.items():
         reasons = [why for name, why in verdict.not_run if name == witness]
         assert not words or any(words in why for why in reasons), reasons
+
+
+def test_an_embedding_that_meets_complex_numbers_warns_of_nothing():
+    def scatter(dy, cache):
+        dweight = np.zeros(cache[1])
+        np.add.at(dweight, cache[0], dy)
+        return dweight
+
+    def look_up(x, weight):
+        return weight[x.long().abs()[:, 0]] * x
+
+    torch.set_warn_always(True)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert not judge(embed, scatter, **PLACES).red
+        assert not judge(look_up, shapes=((6, 4), (6, 4))).red
+    torch.set_warn_always(False)
+    assert not seen, [str(warning.message) for warning in seen]
 
 
 WRONG = {  # a layer, options, and what is red among others

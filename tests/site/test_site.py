@@ -5,6 +5,7 @@ import json
 import random
 import re
 import shlex
+import tomllib
 import subprocess
 import sys
 
@@ -168,7 +169,7 @@ def test_the_ledger_is_sorted_by_clicks_and_filtered_by_what_is_chosen_and_by_a_
     page, title = "claims/layer-normalization", "Claims about layer normalization"
     in_layer_norm = {name for name in both if claims[name].page == page}
     assert in_layer_norm and chosen("decided in", title) == in_layer_norm
-    few = chosen("words", "root variance")
+    few = chosen("words", "two scalar")
     assert few and few <= in_layer_norm
     ledger.goto(ledger.url.replace("ledger", "errata"))
     ledger.go_back()
@@ -185,6 +186,13 @@ NAMES = {
     "layer norm": "layer-norm#layer-normalization",
     "bathc norm": "batch-norm#batch-normalization",
 }
+
+
+def test_every_section_that_people_are_said_to_ask_for_is_there(folder):
+    found = sections.index(folder)
+    there = {(found["pages"][page][0], anchor) for page, _, anchor, *_ in found["units"]}
+    asked = tomllib.loads(sections.ASKED.read_text(encoding="utf-8"))
+    assert {(page, anchor) for page, lines in asked.items() for anchor in lines} <= there
 
 
 def test_the_search_has_the_right_section_among_its_first_three(opened):
