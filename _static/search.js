@@ -81,7 +81,9 @@ globalThis.bookSearch = (index) => {
   const PLACES = /^(?:chapters\/(?:claims\/|ledger|errata|problems|sheets|api|cheat-sheet)|labs|explorers)/;
   const has = new Map();
   const vocabulary = index.words.split(" ");
-  const units = index.units.map(([number, kind, anchor, heading, prose, rest, asked = []], place) => {
+  const lines = index.rest.split("\n");
+  const letter = (one) => index.letters.indexOf(one);
+  const units = index.units.map(([number, kind, anchor, heading, prose, asked = []], place) => {
     const [page, title] = index.pages[number];
     const weights = new Map();
     const add = (text, worth, more) => {
@@ -96,7 +98,8 @@ globalThis.bookSearch = (index) => {
     const questions = asked.map((question) => new Set(telling(tokens(question, false))));
     add([...new Set(split(asked.join(" ")))].join(" "), WORTH.asked);
     add(prose, kind === "symptom" ? WORTH.heading / 2 : WORTH.prose, true);
-    add(rest && rest.split(" ").map((code) => vocabulary[parseInt(code, 36)]).join(" "), WORTH.rest);
+    const rest = lines[place].match(/../g) ?? [];
+    add(rest.map(([high, low]) => vocabulary[64 * letter(high) + letter(low)]).join(" "), WORTH.rest);
     for (const [token, weight] of weights) {
       if (!has.has(token)) has.set(token, []);
       has.get(token).push([place, weight]);

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from string import ascii_letters, digits
 
 from bs4 import BeautifulSoup, SoupStrainer, Tag
 from docutils.nodes import make_id
@@ -113,17 +114,19 @@ def cut(prose: str) -> tuple[str, list[str]]:
     return f"{start} …", [word for word in rest if word not in seen]
 
 
-def digits(number: int) -> str:
-    """In base 36, as JavaScript's parseInt reads it."""
-    low = "0123456789abcdefghijklmnopqrstuvwxyz"[number % 36]
-    return low if number < 36 else digits(number // 36) + low
+LETTERS = ascii_letters + digits + "+-"
+
+
+def code(number: int) -> str:
+    """Two letters for a number below 4,096."""
+    return LETTERS[number // 64] + LETTERS[number % 64]
 
 
 def index(folder: Path) -> dict:
     """The index of the pages in a folder: of each its address and title; of each section the number
-    of its page, kind, anchor, heading, the beginning of its prose, and of the words of the rest the
-    places in `words`, where those that stand often stand first."""
-    pages, units, counts = [], [], Counter()
+    of its page, kind, anchor, heading, the beginning of its prose, and what people ask. `rest` has
+    a line for each, of the places in `words` of its other words: apart, it packs better."""
+    pages, units, rests, counts = [], [], [], Counter()
     for path in sorted(folder.rglob("*.html")):
         page = path.relative_to(folder).with_suffix("").as_posix()
         found = [] if page in NOT_READ else sections(path.read_text(encoding="utf-8"))
@@ -134,17 +137,18 @@ def index(folder: Path) -> dict:
             shown, rest = cut(prose)
             rest = [] if anchor in HELD_ELSEWHERE else rest
             counts.update(rest)
-            units.append([len(pages), kind, anchor, heading, shown, rest])
+            units.append([len(pages), kind, anchor, heading, shown])
+            rests.append(rest)
         pages.append([page, titles[0]])
     words = [word for word, count in counts.most_common() if count < COMMON * len(units)]
-    place = {word: digits(number) for number, word in enumerate(words)}
-    for unit in units:
-        unit[5] = " ".join(place[word] for word in unit[5] if word in place)
+    place = {word: code(number) for number, word in enumerate(words)}
+    lines = ["".join(place.get(word, "") for word in rest) for rest in rests]
     synonyms = tomllib.loads(SYNONYMS.read_text(encoding="utf-8"))
     asked = tomllib.loads(ASKED.read_text(encoding="utf-8"))
     for unit in units:
         unit += filter(None, [asked.get(pages[unit[0]][0], {}).get(unit[2])])
-    return {"pages": pages, "units": units, "words": " ".join(words)} | synonyms
+    found = {"pages": pages, "units": units, "rest": "\n".join(lines)}
+    return found | {"words": " ".join(words), "letters": LETTERS} | synonyms
 
 
 def as_script(found: dict) -> str:
