@@ -215,6 +215,6 @@ def test_every_recipe_is_documented_and_the_file_needs_torch_alone():
 
 def test_every_use_on_the_page_runs_by_the_imports_that_it_shows():
     uses = [c.source for n, c in read_cells() if n == "recipes" and ".recipes import" in c.source]
-    assert len(uses) == 10
+    assert len(uses) == 11
     for use in uses:
         exec(use, {})
