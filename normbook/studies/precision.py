@@ -132,12 +132,14 @@ LAYERS: dict[str, Callable] = {
 }
 
 
-def units(layer: Callable, dtype: torch.dtype, parameters: torch.dtype) -> tuple[str, float]:
+def units(
+    layer: Callable, dtype: torch.dtype, parameters: torch.dtype, device: str = "cpu"
+) -> tuple[str, float]:
     """What comes out for an input of this format, and the worst error of an entry that is not
     small, in units of u, half the spacing at 1. The input has the mean 3 and the deviation 1."""
     rng = np.random.default_rng(0)
-    x = torch.tensor(3 + rng.standard_normal((512, 32))).to(dtype)
-    w, b = (torch.tensor(rng.uniform(0.5, 1.5, 32)).to(parameters) for _ in range(2))
+    x = torch.tensor(3 + rng.standard_normal((512, 32))).to(device, dtype)
+    w, b = (torch.tensor(rng.uniform(0.5, 1.5, 32)).to(device, parameters) for _ in range(2))
     true = layer(x.double(), w.double(), b.double(), torch.nn.functional)
     y = layer(x, w, b, torch.nn.functional)
     error = ((y.double() - true) / true).abs()[true.abs() > 0.1].max().item()
