@@ -1,13 +1,17 @@
 """What all experiments share: the digits, the training loop, and the networks that it trains."""
 
+import json
+import warnings
 from functools import cache, partial
 
 import numpy as np
 import pytest
 import torch
+from project import ROOT
 from sklearn.datasets import load_digits
 
 from normbook.lab import data, deep, networks, training
+from normbook.studies import on_a_gpu
 from normlib.layers import batch_norm, batch_norm_backward, layer_norm, layer_norm_backward
 
 SEEDS = (0, 1, 2)
@@ -141,3 +145,11 @@ def test_with_the_statistics_of_the_batch_inference_is_training():
     norm = networks.at_inference(networks.statistics(params, x))
     both = [networks.forward(params, x, n)[0] for n in (norm, norm, batch_norm)]
     assert max(np.abs(y - both[-1]).max() for y in both) < 1e-10
+
+
+def test_a_gpu_was_asked_what_is_still_asked():
+    kept = json.loads((ROOT / "normbook/data/gpu.json").read_text())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # RMSNorm has no kernel for mixed formats
+        asked = on_a_gpu.ask("cpu")
+    assert all(list(answers) == list(kept[question]) for question, answers in asked.items())
