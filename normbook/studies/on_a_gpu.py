@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from normbook.studies import precision
 from normlib import verify
 
 F = torch.nn.functional
+KEPT = Path(__file__).parents[1] / "data/gpu.json"
 HALVES = torch.bfloat16, torch.float16
 
 
@@ -215,6 +217,18 @@ QUESTIONS = (autocast, rounding, sums, rows_counted, strided_gamma, last_bits, v
 
 def ask(device: str) -> dict[str, dict]:
     return {question.__name__: question(device) for question in QUESTIONS}
+
+
+def rows(found: dict) -> list[list[str]]:
+    """For each layer what it returns under autocast, and its error with parameters of each type."""
+    kinds = "float32", "bfloat16"
+    errors = {
+        n: [found["rounding"][f"{n}, parameters in {kind}"] for kind in kinds] for n in LAYERS
+    }
+    said = {
+        n: [e if isinstance(e, str) else f"{e:.0f}" for e in pair] for n, pair in errors.items()
+    }
+    return [[name, found["autocast"][name], *said[name]] for name in LAYERS]
 
 
 def main() -> None:

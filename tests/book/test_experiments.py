@@ -7,7 +7,6 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import torch
-from project import ROOT
 from sklearn.datasets import load_digits
 
 from normbook.lab import data, deep, networks, training
@@ -148,7 +147,7 @@ def test_with_the_statistics_of_the_batch_inference_is_training():
 
 
 def test_a_gpu_was_asked_what_is_still_asked():
-    kept = json.loads((ROOT / "normbook/data/gpu.json").read_text())
+    kept = json.loads(on_a_gpu.KEPT.read_text())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # RMSNorm has no kernel for mixed formats
         asked = on_a_gpu.ask("cpu")
