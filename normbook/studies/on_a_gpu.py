@@ -220,13 +220,14 @@ def ask(device: str) -> dict[str, dict]:
 
 
 def rows(found: dict) -> list[list[str]]:
-    """For each layer what it returns under autocast, and its error with parameters of each type."""
+    """For each layer what it returns under autocast, and its error for parameters of each type."""
     kinds = "float32", "bfloat16"
     errors = {
         n: [found["rounding"][f"{n}, parameters in {kind}"] for kind in kinds] for n in LAYERS
     }
     said = {
-        n: [e if isinstance(e, str) else f"{e:.0f}" for e in pair] for n, pair in errors.items()
+        n: ["refused" if isinstance(e, str) else f"{e:.0f}" for e in pair]
+        for n, pair in errors.items()
     }
     return [[name, found["autocast"][name], *said[name]] for name in LAYERS]
 
