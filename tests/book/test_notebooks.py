@@ -5,6 +5,7 @@ nbval compares the outputs, and sees none of this.
 
 import inspect
 import re
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -100,6 +101,15 @@ def prose_stands_between_two_code_cells(notebook):
             yield after.source
 
 
+def a_colon_leads_to_what_is_seen(notebook):
+    prose = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "markdown"]
+    for at, end in pairwise([*prose, len(notebook.cells)]):
+        between = notebook.cells[at + 1 : end]
+        unseen = all("hide-input" in tags(cell) and not cell.outputs for cell in between)
+        if between and unseen and re.search(r"[^:]:$", notebook.cells[at].source.rstrip()):
+            yield notebook.cells[at].source[-60:]
+
+
 def a_figure_has_a_caption_and_a_text_for_who_does_not_see_it(notebook):
     for cell in code(notebook):
         settings = cell.metadata.get("mystnb", {})
@@ -110,7 +120,7 @@ def a_figure_has_a_caption_and_a_text_for_who_does_not_see_it(notebook):
 
 
 RULES = [rule for name, rule in globals().items() if inspect.isgeneratorfunction(rule)]
-assert len(RULES) == 11
+assert len(RULES) == 12
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
