@@ -466,6 +466,21 @@ NUMBERS = [
         holds="(y.sum().backward(), norm.bias.grad[0] == 4096)[1]",
     ),
     Row(
+        "Batch norm with a slice as γ trains badly, and its outputs are right",
+        "On a CPU the backward pass for (N, C), or maps of one pixel, reads γ as if its numbers "
+        "lay side by side: those between the slice's own are used. Only dx is wrong.",
+        "[Check your own layer](own-layer-strides)",
+        mend="gamma = gamma.contiguous()",
+        given="gamma = torch.tensor([1.0, 9, 2, 9, 3, 9])[::2]\n"
+        "x, dy = torch.randn(2, 8, 3)\n"
+        "def dx(norm, z):\n"
+        "    z = z.clone().requires_grad_()\n"
+        "    return torch.autograd.grad(norm(z), z, dy)[0]\n"
+        "def batch(z): return F.batch_norm(z, None, None, gamma, None, True)\n"
+        "def plain(z): return gamma * F.batch_norm(z, None, None, None, None, True)",
+        holds="torch.allclose(dx(batch, x), dx(plain, x), atol=1e-5)",
+    ),
+    Row(
         "The same sequence gives other numbers when it is padded further",
         "Batch norm counts the padding among its values, and so do group and instance norm. Hand "
         "over the valid positions only.",

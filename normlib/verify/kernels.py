@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from normlib.verify.layouts import laid_out, worst
 from normlib.verify.pair import as_tuple
 from normlib.verify.problem import reason
 from normlib.verify.run import draw
@@ -77,6 +78,10 @@ def name_outputs(y) -> list[str]:
     return [f"y{n}" for n in range(len(parts))] if len(parts) > 1 else ["y"]
 
 
+def name_upstream(q: Question) -> list[str]:
+    return [f"dy{n}" for n in range(len(q.dy))] if len(q.dy) > 1 else ["dy"]
+
+
 def results(pair: Pair, args: Iterable[Tensor], dy: list[Tensor]) -> dict[str, Tensor | None]:
     """The outputs and the gradients, by name."""
     by_torch = pair.backward is None
@@ -90,8 +95,9 @@ def results(pair: Pair, args: Iterable[Tensor], dy: list[Tensor]) -> dict[str, T
 
 
 def exact(q: Question, args, dy, kind=torch.float64) -> dict[str, Tensor | None]:
-    """What is right at these arguments, computed in float64."""
-    wide = [[a.to(kind) if a.is_floating_point() else a for a in side] for side in (args, dy)]
+    """What is right at these arguments, computed in float64, whatever strides they have."""
+    sides = [[a.contiguous() for a in side] for side in (args, dy)]
+    wide = [[a.to(kind) if a.is_floating_point() else a for a in side] for side in sides]
     return results(q.reference, *wide)
 
 
@@ -211,29 +217,43 @@ def repeat_sample(a: Tensor) -> Tensor:
     return a[:1].expand_as(a) if a.ndim else a
 
 
+def channels_last(a: Tensor) -> Tensor:
+    return a.contiguous(memory_format=torch.channels_last) if a.ndim == 4 else a
+
+
+ARGUMENTS = {
+    "columns first": columns_first,
+    "every second value": every_second,
+    "channels last": channels_last,
+}
+UPSTREAM = ARGUMENTS | {"one sample repeated": repeat_sample}
+
+
 def layouts(q: Question) -> list[Check]:
     """The same numbers with other strides, and what was given stays as it was."""
     given, dy = [a.clone() for a in q.args], [d.clone() for d in q.dy]
     results(q.pair, given, dy)
-    names = [*q.pair.names, *(["dy"] * len(dy))]
+    names = [*q.pair.names, *name_upstream(q)]
     rows = zip(names, [*given, *dy], [*q.args, *q.dy], strict=True)
     written = {n: "the layer writes to it" for n, a, b in rows if not torch.equal(a, b)}
     checks = [
         Check(n, "layouts", "left as it was", "ok", written.get(n, ""))
         for n in dict.fromkeys(names)
     ]
-    for layout in (columns_first, every_second, repeat_sample):
-        for side in ("arguments", "dy") if layout is not repeat_sample else ("dy",):
-            args = [*map(layout, q.args)] if side == "arguments" else q.args
-            dy = [*map(layout, q.dy)] if side == "dy" else q.dy
-            how = f"{side}, {layout.__name__.replace('_', ' ')}"
-            try:
-                found = results(q.pair, args, dy)
-            except Exception as error:  # a caller will meet that, too
-                checks.append(Check("y", "layouts", how, "", f"refused ({reason(error)})"))
-                continue
-            checks += judge(q, "layouts", how, found, args, dy)
-    return checks
+    names = [*q.pair.names, *name_upstream(q)]
+    ways = [ARGUMENTS] * len(q.args) + [UPSTREAM] * len(q.dy)
+    asked = []
+    for place, layout, whole in laid_out([*q.args, *q.dy], ways):
+        args, dy = whole[: len(q.args)], whole[len(q.args) :]
+        how, kind = f"{names[place]}, {layout}", "arguments" if place < len(q.args) else "dy"
+        try:
+            found = results(q.pair, args, dy)
+        except Exception as error:  # a caller will meet that, too
+            said = [Check("y", "layouts", how, "", f"refused ({reason(error)})")]
+        else:
+            said = judge(q, "layouts", how, found, args, dy)
+        asked += [(f"{kind}, {layout}", check) for check in said]
+    return checks + worst(asked)
 
 
 def repeat(q: Question) -> list[Check]:

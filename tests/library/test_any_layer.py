@@ -37,6 +37,7 @@ BATCH = batch_norm, batch_norm_backward
 # Shapes: of x alone, with a weight for each column, and with the parameters of a normalization.
 ALONE, WEIGHTED = {"shapes": ((6, 4),)}, {"shapes": ((6, 4), (4,))}
 THREE, AFFINE = {"shapes": ((8, 3), (3,), (3,))}, {"shapes": ((6, 4), (4,), (4,))}
+MAPS = {"shapes": ((6, 4, 5), (4,), (4,))}
 REFERENCE = {"reference": evidence.batch_norm.reference}
 FLAT = {"flat": evidence.batch_norm()["flat"]}
 
@@ -281,7 +282,7 @@ RIGHT = {
         (torch.nn.Sequential(torch.nn.Embedding(6, 4), torch.nn.BatchNorm1d(3).eval()),),
         {"args": (np.arange(6).reshape(2, 3), X, X[0, :3], X[1, :3])},
         {"dlayer_0_weight", "second order"}, {"complex step": "no complex numbers"}),
-    "a module of doubles": Row((torch.nn.BatchNorm1d(4).double(),), AFFINE, MODULE_SEEN),
+    "a module of doubles": Row((torch.nn.BatchNorm1d(4).double(),), MAPS, MODULE_SEEN),
 }  # fmt: skip
 
 
@@ -516,7 +517,7 @@ def test_the_buffers_of_a_module_follow_its_input_and_stay_as_they_were():
     module = torch.nn.BatchNorm1d(4)
     before = {name: b.clone() for name, b in module.named_buffers()}
     for dtype in (float, np.float32):
-        assert not judge(module, **AFFINE, dtype=dtype).red
+        assert not judge(module, **MAPS, dtype=dtype).red
     for name, b in module.named_buffers():
         assert torch.equal(b, before[name]) and b.dtype == before[name].dtype
 

@@ -99,6 +99,20 @@ def test_each_witness_sees_its_error(case, dtype):
     assert witness in judge(layer, dtype=dtype, **options).caught_by
 
 
+def test_each_array_is_laid_out_alone():
+    """PyTorch's batch norm passes back a γ with other strides as if it had none, for (N, C) only:
+    dx is then that of the numbers that lie side by side in memory."""
+    layer = lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)  # noqa: E731
+    shapes, seen = ((16, 8), (8,), (8,)), ("layouts", "dx", "w, every second value")
+    found = verify.kernel(layer, shapes=shapes, dtype=torch.float32, raises=False).red
+    assert [(c.witness, c.argument, c.how) for c in found] == [seen]
+    assert {
+        (c.witness, c.argument, c.how) for c in verify.check(layer, shapes=shapes, raises=False).red
+    } == {seen}
+    maps = (shapes[0] + (3, 3), *shapes[1:])
+    assert not verify.kernel(layer, shapes=maps, dtype=torch.float32, raises=False).red
+
+
 def test_a_pair_that_adds_up_in_16_bits_is_told_so():
     with pytest.raises(verify.VerificationError, match=r"kept in bfloat16.*roundings=2"):
         verify.kernel(with_cache, add_up_in_16_bits, reference=reference, **ROWS)
