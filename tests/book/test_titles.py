@@ -65,9 +65,3 @@ def test_pages_code_and_documents_call_a_page_by_its_title():
         name: wrong for name, text in (SAID | files).items() if (wrong := wrong_quotes(text))
     } == {}
     assert [line for page, text in SAID.items() for line in wrong_links(page, text)] == []
-
-
-def test_a_quote_and_a_link_under_a_wrong_title_are_seen():
-    assert wrong_quotes('chapter "RMSNorm", the chapters\n    "RMSnorm" and') == ["RMSnorm"]
-    text = "[RMSNorm](../rms-norm), [its chapter](../rms-norm.ipynb#code), [RMSNorm](../layer-norm)"
-    assert len([*wrong_links("chapters/claims/a", text)]) == 1

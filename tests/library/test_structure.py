@@ -52,30 +52,3 @@ def test_every_arrow_points_one_way(part):
     for path in list_modules(part):
         found = find_forbidden(part, read(path))
         assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
-
-
-def list_packages(source):
-    """What a module imports beside the standard library and this one."""
-    from sys import stdlib_module_names
-
-    return {name.split(".")[0] for name in list_imports(source)} - stdlib_module_names - {*HOUSES}
-
-
-@pytest.mark.parametrize(
-    ("part", "source"),
-    [
-        ("verify", "from normlib.layers.batch import batch_norm"),
-        ("verify", "from normlib import batch_norm"),
-        ("verify", "def late():\n    from normlib import evidence"),
-        ("layers", "import normlib.verify"),
-        ("layers", "from normlib.distributed import launch"),
-        ("evidence", "from normbook.lab import data"),
-        ("claims", "from normbook.show import Source"),
-        ("lab", "from normbook.studies import ics"),
-    ],
-)
-def test_an_arrow_that_points_the_wrong_way_is_seen(part, source):
-    assert find_forbidden(part, source)
-
-
-# What an editor and a type checker see, who run nothing.
