@@ -19,7 +19,7 @@ from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 FONT = Path(__file__).resolve().parents[1] / "_static" / "book-math.woff"
-MAKER = "tools/mathematics_font.py"
+MAKER = "site/mathematics_font.py"
 TALL = {"mfrac", "mtable", "munder", "munderover"}  # what parentheses grow with
 SMALL = {"⊙", "⊗", "⊕"}  # Firefox takes them for sums
 SCRIPTS = {"msub", "msup", "msubsup"}

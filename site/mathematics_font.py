@@ -1,7 +1,7 @@
 """Make the font of the site's mathematics from Latin Modern Math, once; its result is committed.
 
     apt-get download fonts-lmodern && dpkg -x fonts-lmodern_*.deb lm
-    python tools/mathematics_font.py lm/usr/share/texmf/fonts/opentype/public/lm-math/*.otf
+    python site/mathematics_font.py lm/usr/share/texmf/fonts/opentype/public/lm-math/*.otf
 
 A new sign goes into SIGNS. Browsers lay out mathematics a little differently from TeX; where they
 do, the font is changed so that the page looks as TeX would print it.
