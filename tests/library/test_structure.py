@@ -1,6 +1,7 @@
 """The parts of the library depend on each other in one direction only."""
 
 import ast
+from sys import stdlib_module_names
 
 import pytest
 from project import ROOT
@@ -52,3 +53,8 @@ def test_every_arrow_points_one_way(part):
     for path in list_modules(part):
         found = find_forbidden(part, read(path))
         assert not found, f"{path.relative_to(ROOT)} imports {sorted(found)}"
+
+
+def list_packages(source):
+    """What a module imports beside the standard library and this one."""
+    return {name.split(".")[0] for name in list_imports(source)} - stdlib_module_names - {*HOUSES}
