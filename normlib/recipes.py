@@ -282,7 +282,7 @@ def fold_gain(norm: nn.Module, *readers: nn.Linear) -> list[nn.Module]:
     Shapes: `norm` over (d,); each of the `readers` (d, out).
     Errors: ValueError for a norm that is no LayerNorm or RMSNorm over one axis, for no reader, or
     for one that is no Linear of d inputs.
-    Source: chapter "Norms in a language model".
+    Source: chapter "QK-norm, folding and turning the stream".
     """
     known = type(norm) in (nn.LayerNorm, nn.RMSNorm)
     if not known or len(norm.normalized_shape) > 1:
@@ -322,7 +322,7 @@ def center(writer: nn.Module) -> nn.Module:
     Shapes: `writer` any.
     Errors: ValueError for a writer that is no Linear or Embedding, or whose max_norm changes its
     rows in a call.
-    Source: chapter "Norms in a language model".
+    Source: chapter "QK-norm, folding and turning the stream".
     """
     fits = type(writer) in (nn.Linear, nn.Embedding)
     if not fits or getattr(writer, "max_norm", None) is not None:
@@ -347,7 +347,7 @@ def to_rms_norm(norm: nn.LayerNorm) -> nn.RMSNorm:
 
     Shapes: `norm` over (d,).
     Errors: ValueError for a norm that is no LayerNorm over one axis, or whose shift is not 0.
-    Source: Zhang and Sennrich (2019); chapter "Norms in a language model".
+    Source: Zhang and Sennrich (2019); chapter "QK-norm, folding and turning the stream".
     """
     if type(norm) is not nn.LayerNorm or len(norm.normalized_shape) > 1:
         raise ValueError(
