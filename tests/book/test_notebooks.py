@@ -95,9 +95,14 @@ def what_folds_on_the_site_and_nothing_else_folds_in_jupyterlab(notebook):
                 yield f"{key}: {cell.source}"
 
 
-def prose_stands_between_two_code_cells(notebook):
-    for before, after in zip(notebook.cells, notebook.cells[1:], strict=False):
-        if before.cell_type == after.cell_type == "code":
+def unseen(cell):
+    """Whether a cell is a fold with nothing below it: a reader meets its mark alone."""
+    return "hide-input" in tags(cell) and not cell.outputs
+
+
+def prose_stands_before_what_is_seen_of_a_code_cell(notebook):
+    for before, after in pairwise(notebook.cells):
+        if before.cell_type == after.cell_type == "code" and not unseen(after):
             yield after.source
 
 
@@ -105,8 +110,11 @@ def a_colon_leads_to_what_is_seen(notebook):
     prose = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "markdown"]
     for at, end in pairwise([*prose, len(notebook.cells)]):
         between = notebook.cells[at + 1 : end]
-        unseen = all("hide-input" in tags(cell) and not cell.outputs for cell in between)
-        if between and unseen and re.search(r"[^:]:$", notebook.cells[at].source.rstrip()):
+        if (
+            between
+            and all(map(unseen, between))
+            and re.search(r"[^:]:$", notebook.cells[at].source.rstrip())
+        ):
             yield notebook.cells[at].source[-60:]
 
 
