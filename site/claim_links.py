@@ -70,11 +70,11 @@ def objection(words: str, page: str, anchor: str, root: Path) -> str:
 
 def mark(first: Badge) -> None:
     """Let badges that stand by themselves in parentheses be marks, which take no words from their
-    sentence: without the parentheses and the commas between them."""
+    sentence: without the parentheses and what separates them."""
     line = first.parent
     parts, start = line.children, line.index(first)
     end = start + 1
-    while end + 1 < len(parts) and parts[end] == ", " and isinstance(parts[end + 1], Badge):
+    while end + 1 < len(parts) and parts[end] in (", ", "; ") and isinstance(parts[end + 1], Badge):
         end += 2
     before, after = [*parts[:start], ""][start - 1], [*parts, ""][end]
     texts = isinstance(before, nodes.Text) and isinstance(after, nodes.Text)

@@ -164,7 +164,7 @@ function field(kind, { label, shown = String, named = {} }, set) {
 
 /** Puts an explorer in the place of its picture.
  *
- * title, hint: its name, and one line that says what to try
+ * title, hint: its name, and one line that says what to try; legend: what the marks are (optional)
  * size: [width, height] of the drawing in its own units
  * state: what each key may be, as `allowed` reads it
  * fields: for some keys a label, and how a value is shown
@@ -173,7 +173,7 @@ function field(kind, { label, shown = String, named = {} }, set) {
  * table(state): it in numbers, a list of rows (optional)
  * stepped: a key that two buttons move (optional)
  */
-function explore(name, { title, hint, size, state: kinds, fields, draw, say, table, stepped }) {
+function explore(name, { title, legend, hint, size, state: kinds, fields, draw, say, table, stepped }) {
   const figure = document.querySelector(`.tag_explorer-${name} figure`);
   if (!figure) return;
   const start = Object.fromEntries(Object.entries(kinds).map(([key, kind]) => [key, kind.start]));
@@ -231,9 +231,10 @@ function explore(name, { title, hint, size, state: kinds, fields, draw, say, tab
   const both = element("div", { class: "both" }, stage, side);
   const named = { class: "explorer", role: "group", "aria-label": title };
   figure.prepend(element("div", named, hinted, both));
-  const printed = element("span", { class: "as-printed" }, "As printed: ");
+  // What stood there was said of the still picture.
   const caption = figure.querySelector(".caption-text") ?? figure.querySelector("figcaption p");
-  caption?.prepend(printed); // what stands there is said of the still picture
+  const name = title.replace(/^Explorer: (.)/, (_, first) => first.toUpperCase());
+  if (caption) caption.textContent = legend ? `${name}. ${legend}` : `${name}.`;
   show();
   follow();
 }

@@ -83,6 +83,7 @@ explorers.projector = { projected };
 
   explore("projector", {
     title: "Explorer: what is left of a gradient",
+    legend: "Dots: d over x̂. Dashed: the mean, which is taken off. Solid: the line, which is taken off, too.",
     hint: "Drag the dots onto a line, any line. Raise ε. Take two numbers.",
     size: [320, 212],
     state: {
