@@ -233,8 +233,8 @@ function explore(name, { title, legend, hint, size, state: kinds, fields, draw, 
   figure.prepend(element("div", named, hinted, both));
   // What stood there was said of the still picture.
   const caption = figure.querySelector(".caption-text") ?? figure.querySelector("figcaption p");
-  const name = title.replace(/^Explorer: (.)/, (_, first) => first.toUpperCase());
-  if (caption) caption.textContent = legend ? `${name}. ${legend}` : `${name}.`;
+  const called = title.replace(/^Explorer: (.)/, (_, first) => first.toUpperCase());
+  if (caption) caption.textContent = legend ? `${called}. ${legend}` : `${called}.`;
   show();
   follow();
 }
