@@ -36,6 +36,17 @@ def take_apart(
     return xhat, d, standardize_backward(d, kept) / kept.rstd
 
 
+def matrix(x: np.ndarray, eps: float) -> np.ndarray:
+    """P of the backward pass of one channel, column by column: what it leaves of a unit vector."""
+    _, kept = standardize(x, axes=(0,), eps=eps)
+    units = np.eye(len(x))[:, :, None]
+    return np.hstack([standardize_backward(d, kept) / kept.rstd for d in units])
+
+
+def is_orthogonal_projector(p: np.ndarray) -> bool:
+    return bool(np.abs(p @ p - p).max() < 1e-12 and np.abs(p - p.T).max() < 1e-12)
+
+
 # A bias in front of the subtraction of the mean.
 
 
