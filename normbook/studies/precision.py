@@ -1,5 +1,5 @@
-"""Norms and precision at work: weights and outputs on a few levels, folding before and after, and
-what changes the last bits."""
+"""Norms and quantization: weights and outputs on a few levels, folding before and after. Norms
+and precision at work: what layers of PyTorch make of 16 bits."""
 
 from collections.abc import Callable
 from functools import cache
@@ -144,3 +144,13 @@ def units(
     y = layer(x, w, b, torch.nn.functional)
     error = ((y.double() - true) / true).abs()[true.abs() > 0.1].max().item()
     return str(y.dtype).removeprefix("torch."), error / (torch.finfo(dtype).eps / 2)
+
+
+def counted(rows: int, dtype: torch.dtype, *, up: bool = False) -> float:
+    """How many rows layer norm's dβ counts, for an upstream gradient of ones; `up` gives the
+    layer, kept in float32, the rows in float32."""
+    norm = torch.nn.LayerNorm(8, dtype=torch.float32 if up else dtype)
+    x = torch.randn(rows, 8, generator=torch.manual_seed(0)).to(dtype)
+    y = norm(x.float()).to(dtype) if up else norm(x)
+    y.backward(torch.ones_like(y))
+    return float(norm.bias.grad[0])
