@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import absent_operators  # noqa: F401
 import store
 import torch
 import transformers as hf
