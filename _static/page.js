@@ -181,7 +181,7 @@
     for (const box of waiting) {
       waiting.delete(box);
       const cell = box.querySelector("tr > :first-child");
-      if (box.scrollWidth > box.clientWidth + 1) {
+      if (box.scrollWidth > box.clientWidth) {
         box.tabIndex = 0;
         box.classList.toggle("pinned", cell?.offsetWidth < 0.4 * box.clientWidth);
         fade(box);

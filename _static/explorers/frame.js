@@ -204,8 +204,8 @@ function explore(name, { title, legend, hint, size, state: kinds, fields, draw, 
     draw(tools, state, set);
     finish();
     result.textContent = say(state);
-    const cells = ([head, ...values]) =>
-      element("tr", {}, element("th", { scope: "row" }, head), ...values.map((v) => element("td", {}, v)));
+    const first = (head) => (head === "" ? element("td") : element("th", { scope: "row" }, head));
+    const cells = ([head, ...values]) => element("tr", {}, first(head), ...values.map((v) => element("td", {}, v)));
     if (table) rows.replaceChildren(...table(state).map(cells));
   }
   const follow = () => {
