@@ -133,6 +133,8 @@ def xhtml(page: Page, homes: dict[str, str]) -> str:
         link["href"] = f"{homes[link['href'][1:]]}.xhtml{link['href']}"
     for formula in page.article.select("math"):
         formula["xmlns"] = "http://www.w3.org/1998/Math/MathML"
+        for part in formula.select("[intent], [arg]"):  # which the schema of EPUB does not know
+            part.attrs = {k: v for k, v in part.attrs.items() if k not in ("intent", "arg")}
         for part in formula.select(", ".join(f":not(mstyle)[{name}]" for name in STYLES)):
             given = {name: part.attrs.pop(name) for name in STYLES if name in part.attrs}
             part.wrap(Tag(name="mstyle", attrs=given))  # where every MathML knows them

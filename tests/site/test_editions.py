@@ -18,7 +18,8 @@ INTRO = """<h1>Intro</h1><p><a href="in/sums.html#one">one</a> <a href="lab.ipyn
 <details class="hide"><summary>Show</summary><p class="cell_input">folded</p></details>
 <img loading="lazy" alt="" src="_images/x.webp"/>"""
 SUMS = """<h1>Sums</h1><p id="one"><strong>1.</strong> What is
-<math><mfrac displaystyle="true"><mi>x</mi><mi>x</mi></mfrac></math>?<br></p>
+<math><mfrac displaystyle="true" intent="ratio($a)">
+<mi arg="a">x</mi><mi>x</mi></mfrac></math>?<br></p>
 <details><summary>Hint</summary><p>Try 2.</p></details>
 <details><summary>Solution</summary><p>One. <a href="../intro.html">intro</a></p></details>"""
 
@@ -63,6 +64,7 @@ def test_an_epub_lists_what_it_holds_as_what_it_is_and_is_offered_once(site):
     unlisted = {"mimetype", "META-INF/container.xml", "book/book.opf"}
     assert {f"book/{item['href']}" for item in items} == {*files} - unlisted
     assert [i["href"] for i in items if i.get("properties") == "mathml"] == ["in-sums.xhtml"]
+    assert not any(word in files["book/in-sums.xhtml"] for word in (b"intent=", b"arg="))
     assert parsed["book/in-sums.xhtml"].find(".//{http://www.w3.org/1998/Math/MathML}mstyle")
     for _ in range(2):
         editions.offer(site, "intro")
