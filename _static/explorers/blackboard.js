@@ -333,7 +333,7 @@
     for (const name of board.targets) target.add(new Option(written(name), name));
     const input = element("input", { id, type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
     const result = element("p", { role: "status" });
-    const rows = element("table");
+    const rows = element("table", { "aria-label": "the numbers of the example" });
     const check = element("button", { type: "button" }, "Check");
     const reveal = element("button", { type: "button" }, "Show the answer");
     const insert = (name) => {

@@ -182,7 +182,7 @@ function explore(name, { title, legend, hint, size, state: kinds, fields, draw, 
   drawing.setAttribute("role", "group");
   drawing.setAttribute("aria-label", `${title}: drawing`);
   const { finish, ...tools } = pen(drawing);
-  const rows = element("table");
+  const rows = element("table", { "aria-label": `${title}: in numbers` });
   const result = element("p", { role: "status" });
   const again = element("button", { type: "button" }, "Start again");
   let state = stateInAddress(name, kinds, location.hash) ?? start;
