@@ -341,6 +341,24 @@ def sigmoids(seed: int) -> dict[str, float]:
 SIGMOIDS = Trial(sigmoids, seeds=range(8580, 8590), bounds={"001-50": 1.0, "003-50": 0.2})
 
 
+def suited(seed: int) -> dict[str, float]:
+    """As in `sigmoids`, the slope from weights meant for sigmoids and from ten times those for
+    ReLU: without a norm, with batch norm, with its centring alone."""
+    norms = {"without": networks.no_norm, "batch norm": batch_norm, "centred": mean_only}
+    found = {}
+    for name, factor in {"suited": FOR_SIGMOID, "tenfold": 10.0}.items():
+        start = start_of(seed, 6, factor, 100)
+        slope = {norm: mean_slope(start, of) for norm, of in norms.items()}
+        found |= {f"{name}: {norm}": value for norm, value in slope.items()}
+        for norm in ("batch norm", "centred"):
+            found[f"{name}: {norm}, times"] = float(np.log2(slope[norm] / slope["without"]))
+    return found
+
+
+# The start that users of sigmoids take, with the bound of SIGMOIDS: the case beyond.
+SUITED = Trial(suited, seeds=range(24020, 24030), bounds={"001-50": 1.0})
+
+
 FLAT = 0.1  # a unit counts as saturated on a digit if its slope is below a tenth of the greatest
 
 
@@ -428,6 +446,33 @@ def remedies(seed: int) -> dict[str, float]:
 REMEDIES = Trial(
     remedies, seeds=range(9080, 9100), bounds={"001-52": 1.0, "001-54": 1.0, "001-55": 1.0}
 )
+
+
+# 150 small steps learn less than 150 large ones. Here small steps go on until the loss is as low.
+
+
+def equal_loss(seed: int) -> dict[str, float]:
+    """How much smaller the share of saturated units is, in powers of two, where steps at the rate
+    0.1 reach the loss that 150 steps at 1.0 end with, each the mean of 15: from careful weights and
+    from ten times larger ones. No unit counts as one on one digit."""
+    found: dict[str, float] = {}
+    for name, factor in {"careful": FOR_TANH, "tenfold": 10 * FOR_TANH}.items():
+        start, longer = (start_of(seed, 4, factor, steps) for steps in (150, 2000))
+        large, losses = tanh_run(start, 1.0)
+        level, seen = losses[-15:].mean(), []
+        for moment in longer.train(networks.no_norm, torch.tanh, 0.1):
+            seen.append(moment.loss)
+            if len(seen) >= 15 and np.mean(seen[-15:]) <= level:
+                break
+        shares = [share_saturated(one.after, start) for one in (large, moment)]
+        shares = np.maximum(shares, 1 / (4 * 128 * 64))
+        found |= {f"{name}: large": shares[0], f"{name}: small": shares[1]}
+        found |= {f"{name}: steps": len(seen), f"{name}: smaller": np.log2(shares[0] / shares[1])}
+    return {key: float(value) for key, value in found.items()}
+
+
+# The bound of REMEDIES: a remedy at least halves the share.
+EQUAL_LOSS = Trial(equal_loss, seeds=range(24040, 24060), bounds={"001-55": 1.0})
 
 
 # How easily do units get there? Plain nets whose best rate is known: from a grid of factor 2, by
