@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from sklearn.datasets import load_breast_cancer
 from torch import nn
 
 from normbook.lab import data, networks, training
@@ -68,27 +69,41 @@ SHAPE = Trial(shape, seeds=range(1100, 1112), bounds={"002-42": 1.0})
 # Do normalized inputs stay where a sigmoid is nearly straight?
 
 
-def missed_by_a_line(units: np.ndarray) -> float:
-    """Of the variance of the sigmoid of a unit, for the worst unit."""
+def missed_by_a_line(units: np.ndarray) -> np.ndarray:
+    """Of the variance of the sigmoid of each unit."""
     curve = 1 / (1 + np.exp(-units))
-    return max(1 - np.corrcoef(u, s)[0, 1] ** 2 for u, s in zip(units.T, curve.T, strict=True))
+    pairs = zip(units.T, curve.T, strict=True)
+    return np.array([1 - np.corrcoef(u, s)[0, 1] ** 2 for u, s in pairs])
 
 
 def measure_straightness(seed: int) -> dict[str, float]:
+    """For the worst of 32 random units, or of 64 in the sixth layer, and for the median one."""
     digits, rng = drawn(seed, "raw")
     units = digits.x_train @ rng.standard_normal((64, 32))
-    normalized, _ = standardize(units, axes=(0,), eps=1e-5)
-    return {
-        "normalized": missed_by_a_line(normalized),
-        "gamma = 4": missed_by_a_line(4 * normalized),
-        "as they come": missed_by_a_line(units),
-        "weights divided by 8": missed_by_a_line(units / 8),
+    tumours = load_breast_cancer().data
+    scores = (tumours - tumours.mean(axis=0)) / tumours.std(axis=0)
+    of_tumours = scores @ rng.standard_normal((30, 32))
+    net = networks.dense((64,) * 7 + (10,), rng)
+    deep = networks.hidden(net, digits.x_train - digits.x_train.mean(axis=0), batch_norm)[5].z
+    named = {"digits": units, "sixth layer": deep, "tumours": of_tumours}
+    found = {}
+    for name, raw in named.items():
+        normalized, _ = standardize(raw, axes=(0,), eps=1e-5)
+        missed = missed_by_a_line(normalized)
+        found |= {name: missed.max(), f"{name}, median": np.median(missed)}
+        if name == "digits":
+            found["digits, gamma = 4"] = missed_by_a_line(4 * normalized).max()
+    return found | {
+        "digits, as they come": missed_by_a_line(units).max(),
+        "digits, weights divided by 8": missed_by_a_line(units / 8).max(),
     }
 
 
 # Nearly linear: a line explains 95 % of the variance. For a Gaussian input of variance 1 it misses
-# 1.6 %.
-STRAIGHT = Trial(measure_straightness, seeds=range(1120, 1140), bounds={"ioffe2015-3": 0.05})
+# 1.6 %. An earlier trial with this bound, on the seeds 1120 to 1139, had the digits alone, whose
+# units are nearly Gaussian; the measured features of tumours have heavy tails, and so may the units
+# of a layer far up.
+LINEAR_REGIME = Trial(measure_straightness, seeds=range(21000, 21020), bounds={"ioffe2015-3": 0.05})
 
 
 # Before the activation, or after it?
