@@ -73,6 +73,31 @@ def along_the_ray(seed: int) -> dict[str, float]:
 RAYS = Trial(along_the_ray, seeds=range(8100, 8112), bounds={"000-28": 0.0953, "000-29": 0.0953})
 
 
+# At a rate of 0.01, at which the plain network is far from overshooting, the order of the two may
+# change. The same two numbers of the loss are asked there at equal loss, in 240 steps, every
+# fourth of them. The bound is that of RAYS.
+
+
+def at_a_small_rate(seed: int) -> dict[str, float]:
+    """How many times smaller with batch norm, as logarithms: the range of the loss on the ray, the
+    length of the gradient, and the lesser of the two; first: of the two at the first step."""
+    split, rate = data.digits(np.random.default_rng(seed)), 0.01
+    found = []
+    for norm in (landscape.NORMS["batch norm"], networks.no_norm):
+        problem = landscape.digits_problem(split, norm, seed, 240)
+        seen, losses, _ = landscape.survey(*problem, rate, FACTORS, every=4)
+        inside = (losses[::4] > BAND[0]) & (losses[::4] < BAND[1])
+        both = np.stack([np.ptp(seen.losses, axis=1), seen.distances[:, 1] / rate])
+        matched = np.median(both[:, inside], axis=1) if inside.any() else np.full(2, np.nan)
+        found.append([both[:, 0], matched])
+    first, (ranges, lengths) = np.log(np.array(found[1]) / np.array(found[0]))
+    lesser = {"lesser": float(min(ranges, lengths)), "first": float(first.min())}
+    return {"range": float(ranges), "gradient": float(lengths)} | lesser
+
+
+SLOW = Trial(at_a_small_rate, seeds=range(25200, 25210), bounds={"000-29": 0.0953})
+
+
 def match_scale(params: Params, norm: Norm, x: torch.Tensor, activation: Callable) -> Params:
     """The same net, with γ such that each layer's outputs have the deviation 1, on average over
     its units, on x: the scale that batch norm gives them."""
@@ -153,6 +178,29 @@ def averages(seed: int) -> dict[str, float]:
 # Positive means that each of the three has a loss at most 1.1 times batch norm's, in both nets,
 # and that its distributions move more.
 AVERAGES = Trial(averages, seeds=range(3500, 3510), bounds={"santurkar2018-6": 0.0})
+
+
+# The same with each network at its own best rate, on centred inputs and with γ = 1. A norm that
+# puts out less learns at a larger rate what another learns at a smaller one.
+
+BEST = {"batch norm": 0.4, "ℓ1": 0.3, "ℓ2": 0.3, "ℓ∞": 0.6}  # of 0.2 to 0.8, on the seeds 0 to 4
+
+
+def at_own_rates(seed: int) -> dict[str, float]:
+    """The logarithm of the loss after 100 steps over batch norm's, for each ℓp norm, and for batch
+    norm at the rate of AVERAGES, a quarter of its best, and from other weights."""
+    split = data.digits(np.random.default_rng(seed))
+    norms = {"batch norm": landscape.NORMS["batch norm"]} | dict(landscape.LP)
+    ends = {n: landscape.outcome(split, norms[n], rate, seed, 100)[0] for n, rate in BEST.items()}
+    for name, rate, start in (("at 0.1", RATE, seed), ("other weights", 0.4, [seed, 1])):
+        ends[name] = landscape.outcome(split, norms["batch norm"], rate, start, 100)[0]
+    normed = ends.pop("batch norm")
+    return {name: float(np.log(end / normed)) for name, end in ends.items()}
+
+
+# The bound is that of AVERAGES, a loss at most 1.1 times batch norm's. That of the three whose loss
+# is the highest on average decides.
+OWN_RATES = Trial(at_own_rates, seeds=range(25100, 25124), bounds={"santurkar2018-6": 0.0953})
 
 
 GRID = 2.0 ** np.arange(-5, 2)  # rates from 0.03 to 2
