@@ -468,10 +468,8 @@ QUICKEST = {  # its rates to a half and to a tenth, without a norm and with batc
     ("dense", 2, "centred", "sgd"): ((1.0, 1.0), (0.5, 2.0)),
     ("dense", 6, "centred", "sgd"): ((0.25, 0.25), (1.0, 0.5)),
     ("dense", 6, "raw", "sgd"): ((0.125, 0.125), (1.0, 0.5)),
-    ("dense", 20, "centred", "sgd"): ((2**-5, 2**-5), (0.25, 0.125)),
     ("skip", 20, "centred", "sgd"): ((0.125, 0.125), (0.25, 0.25)),
     ("dense", 6, "centred", "momentum"): ((2**-4, 2**-5), (0.25, 0.125)),
-    ("dense", 20, "centred", "momentum"): ((2**-7, 2**-8), (2**-4, 2**-5)),
     ("dense", 6, "centred", "adam"): ((2**-6, 2**-7), (2**-5, 2**-6)),
     ("dense", 20, "centred", "adam"): ((2**-9, 2**-9), (2**-6, 2**-6)),
 }
