@@ -200,7 +200,15 @@ ALIKE = {"ReLU, 0.1": torch.relu, "tanh, 0.25": torch.tanh}
 def both_shifts(seed: int) -> dict[str, float]:
     """How many times as large each shift is with batch norm as without, and the loss without as
     with, in powers of two: each net at its own best rate, and both at one. both: the least of the
-    three, when a shift may be half as large. not less: the lesser of the two shifts."""
+    three, when a shift may be half as large. not less: the lesser of the two shifts. A seed with
+    which a net diverges, so that it has no shift, is drawn anew."""
+    found = compare_shifts(seed)
+    while not np.isfinite([*found.values()]).all():
+        found = compare_shifts(seed := seed + 100_000)
+    return found
+
+
+def compare_shifts(seed: int) -> dict[str, float]:
     runs = {f"{name}, own": case for name, case in OWN.items()}
     runs |= {name: (f, *[float(name[6:])] * 2) for name, f in ALIKE.items()}
     found = {}
@@ -217,8 +225,10 @@ def both_shifts(seed: int) -> dict[str, float]:
 # 000-26, as in DIGITS: similar is half as much at least, and the loss is lower; each net at its own
 # best rate, of rates that double, by the seeds 0 to 2. A sentence on networks has to hold with both
 # activations, so the lower of the two intervals decides. 001-59, "might not be reducing": neither
-# shift is less in one setting, tanh at 0.25, at which both nets learn. 0.1 is the paper's rate.
-BOTH_SHIFTS = Trial(both_shifts, seeds=range(24000, 24020), bounds={"000-26": 0.0, "001-59": 0.0})
+# shift is less in one setting, tanh at 0.25, at which both nets learn. 0.1 is the paper's rate. The
+# seeds from 24000 on, run before others were drawn in place of those that diverge, gave no number:
+# with one of them the plain net with ReLU diverged.
+BOTH_SHIFTS = Trial(both_shifts, seeds=range(24060, 24080), bounds={"000-26": 0.0, "001-59": 0.0})
 
 
 STEP_SIZES = (0.1, 0.3, 1.0)  # changes of the logarithms of the probabilities
