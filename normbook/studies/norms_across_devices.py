@@ -225,10 +225,14 @@ def said(call: Callable[[], Any]) -> str:
     return ""
 
 
-def follow(net: nn.Module, x: Tensor, steps: int) -> float:
+def follow(net: nn.Module, x: Tensor, steps: int) -> list[float]:
+    """The running mean at the start and after every step."""
+    norm = getattr(net, "module", net)  # without its wrapper
+    path = [float(norm.running_mean)]
     for _ in range(steps):
         net(x).square().sum().backward()
-    return float(net.module.running_mean)
+        path.append(float(norm.running_mean))
+    return path
 
 
 def twice(net: nn.Module, x: Tensor) -> str:

@@ -78,7 +78,7 @@ def unit_rms(x: Array) -> Array:
 def stream(
     place: Callable, depth: int, rng: np.random.Generator, *, gain=1.0, d=256, rows=64
 ) -> Array:
-    """The mean square of the stream before each block and after the last one. Every branch is a
+    """The mean square of the stream before each branch and after the last one. Every branch is a
     fresh random matrix, whose entries have the variance gain² / d."""
     x, found = unit_rms(rng.standard_normal((rows, d))), []
     norms = [unit_rms] * (2 if place is both_sides else 1)
