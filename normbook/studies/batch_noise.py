@@ -334,4 +334,4 @@ def gap(seed: int) -> dict[str, float]:
 #
 # An earlier trial had 48 seeds (9500 to 9547): both lay above 0, neither clearly above the bound,
 # and an effect of twice the bound could not have passed. 160 halve the intervals.
-GAP = Trial(gap, seeds=range(27000, 27160), bounds={"hoffer2017-1": 0.04})
+GAP_160 = Trial(gap, seeds=range(27000, 27160), bounds={"hoffer2017-1": 0.04})

@@ -145,7 +145,8 @@ def leak(seed: int) -> dict[str, float]:
 
 
 # A score that is off by two hundredths would matter: for an accuracy, two digits in a hundred.
-LEAK = Trial(leak, seeds=range(2800, 2810), bounds={"001-04": 0.02})
+# An earlier trial had the seeds 2800 to 2809 and the same bound, and its claim another number.
+LEAKED = Trial(leak, seeds=range(29100, 29110), bounds={"003-41": 0.02})
 
 
 # What a step on one example costs.
