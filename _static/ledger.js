@@ -30,10 +30,13 @@ document.addEventListener("DOMContentLoaded", () => {
   ["words", ...Object.keys(filters)].forEach((name, n) => fields[n].setAttribute("aria-label", name));
   bar.append(words, count, ...fields.slice(1));
 
+  // re-centre, re-centring, recentering: one word, however it is spelled.
+  const plain = (said) => said.toLowerCase().replaceAll("-", "").replace(/cent(er|r)(?=e|i|\b)/g, "centr");
+
   function apply() {
-    const wanted = words.value.toLowerCase().split(/\s+/);
+    const wanted = plain(words.value).split(/\s+/);
     const found = rows.filter((row) => {
-      const content = row.textContent.toLowerCase();
+      const content = plain(row.textContent);
       row.hidden = !(
         selects.every(([field, valuesOf]) => !field.value || valuesOf(row).includes(field.value)) &&
         wanted.every((word) => content.includes(word))
