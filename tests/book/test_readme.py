@@ -68,8 +68,8 @@ def test_every_source_on_a_page_runs_when_it_is_copied(tmp_path):
 
 
 def test_every_beginning_to_copy_runs_up_to_its_blank():
-    """An exercise gives the first lines, with ... for what is asked. (What goes on from the cells of its
-    page is fenced as py.)"""
+    """An exercise gives the first lines, with ... for what is asked. What goes on from the cells of
+    a page is fenced as py."""
     shown = [re.findall(PYTHON, cell.source, re.S) for _, cell in read_cells("markdown")]
     begun = {block for blocks in shown for block in blocks}
     blank = {block for block in begun if "= ..." in block}
