@@ -171,6 +171,46 @@ def large(seed: int) -> dict[str, float]:
 LARGE = Trial(large, seeds=range(6050, 6060), bounds={"yang2019-5": 0.2335})
 
 
+def one_layer(
+    b: int,
+    rng: np.random.Generator,
+    *,
+    backward: Callable = batch_norm_backward,
+    entries: int = 10_000_000,
+) -> float:
+    """What a ReLU layer of infinite width multiplies the squared gradient by, at its fixed point:
+    units are Gaussian and independent, no direction of the batch is preferred, neither by them nor
+    by the gradient from above. They are drawn with variance 1, and have that of the outputs."""
+    parts, sums = 10, np.zeros(3)
+    units = entries // parts // b
+    pair = np.ones(units), np.zeros(units)
+    for _ in range(parts):
+        xhat, cache = batch_norm(rng.standard_normal((b, units)), *pair, eps=0.0)
+        above = centre(rng.standard_normal((b, units)))
+        below, out = backward(above * (xhat > 0), cache)[0], centre(np.maximum(xhat, 0))
+        sums += [(a**2).sum() for a in (below, above, out)]
+    variance = sums[2] / (b - 1) / units / parts
+    return float(sums[0] / sums[1] / variance)
+
+
+IN_ONE = (8, 32, 128)
+
+
+def in_one_layer(seed: int) -> dict[str, float]:
+    """The growth in a layer of infinite width with its place, and with a forgotten variance."""
+    rng, found = np.random.default_rng(seed), {}
+    for b in IN_ONE:
+        for name, norm in (("", BATCH), (", variance forgotten", forgetful())):
+            grown = one_layer(b, rng, backward=norm[1])
+            found |= {f"B = {b}{name}": grown, f"B = {b}{name}, place": place(grown, "ReLU", b)}
+    return found
+
+
+# As in RATE, ½ is where a growth is as near to the formula as to the rate of the forgotten
+# variance.
+ONE_LAYER = Trial(in_one_layer, seeds=range(31010, 31020), bounds={"yang2019-5": 0.5})
+
+
 # Digits through a hundred layers.
 
 
@@ -220,6 +260,56 @@ HUNDRED = Trial(
     seeds=range(8430, 8442),
     bounds={"001-90": -0.0458, "001-91": 0.0414, "004-90": 0.0414, "yang2019-3": 0.0414},
 )
+
+
+# With which activations, and with how many skip connections, a gradient does not explode.
+
+
+def above_the_first(
+    seed: int, activation: str, *, depth: int = 100, samples: int = 32, times: float = 1, **options
+) -> float:
+    """log10 of what a layer multiplies the gradient by. The first one is left out: its inputs are
+    digits, of another size than the units above, and it has no skip connection."""
+    rng = np.random.default_rng(seed)
+    x, gain = data.digits(rng).x_train[:samples], float(np.sqrt(2)) * times
+    sizes = squared_gradients(x, activation, rng, depth=depth, width=128, gain=gain, **options)
+    return float(np.log10(sizes[1] / sizes[-1]) / 2 / (depth - 2))
+
+
+SAMPLES = (16, 32, 128)
+STRAIGHT = ("linear", "sigmoid")  # nearly straight over what a norm puts out
+BENT = ("ReLU", "leaky ReLU", "tanh")
+
+
+def where_it_explodes(seed: int) -> dict[str, float]:
+    """The factors of a layer (log10) without skip connections, by activation; with them, by depth.
+    "most" is the largest where none should explode: of straight activations, and of skip
+    connections around 49 layers and more. "no norm, least" is that of these stacks without a norm,
+    from He's weights with skip connections and from ten times as large without."""
+    found = {
+        f"{activation}, {depth} layers, B = {b}": above_the_first(
+            seed, activation, depth=depth, samples=b
+        )
+        for activation in STRAIGHT + BENT
+        for depth in (10, 100)
+        for b in SAMPLES
+    }
+    inside = [v for name, v in found.items() if name.startswith(STRAIGHT)]
+    for depth in (10, 20, 50, 100):
+        for activation in ("sigmoid", "ReLU", "tanh"):
+            for b in SAMPLES:
+                name = f"{activation}, skip connections, {depth} layers, B = {b}"
+                found[name] = above_the_first(seed, activation, depth=depth, samples=b, skip=True)
+                inside += [found[name]] * (depth >= 50)
+    found["most"] = max(inside)
+    plain = [above_the_first(seed, a, norm=NONE, times=10) for a in STRAIGHT]
+    plain += [above_the_first(seed, "ReLU", norm=NONE, skip=True, depth=d) for d in (50, 100)]
+    found["no norm, least"] = min(plain)
+    return found
+
+
+# The bound of HUNDRED. Without skip connections, with ReLU, it must be exceeded: the case outside.
+WHERE = Trial(where_it_explodes, seeds=range(31000, 31010), bounds={"001-91": 0.0414})
 
 
 # What a stack keeps of its inputs.
