@@ -43,7 +43,9 @@ document.addEventListener("DOMContentLoaded", () => {
       );
       return !row.hidden;
     });
-    count.value = `${found.length} of ${rows.length} claims`;
+    count.value = found.length
+      ? `${found.length} of ${rows.length} claims`
+      : "No claim has these words. The search of the book (/) looks in all pages.";
   }
 
   // What was chosen is there again when the reader comes back from a claim.

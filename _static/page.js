@@ -106,7 +106,9 @@
   });
   addEventListener("keydown", (event) => {
     const [asked, other] = mac ? [event.metaKey, event.ctrlKey] : [event.ctrlKey, event.metaKey];
-    if (asked && !other && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k") {
+    const typing = event.target.closest?.("input, select, textarea, [contenteditable]");
+    const slash = event.key === "/" && !typing && !asked && !other && !event.altKey;
+    if (slash || (asked && !other && !event.shiftKey && !event.altKey && event.key.toLowerCase() === "k")) {
       event.preventDefault();
       search(true);
     } else if (event.key === "Escape") {

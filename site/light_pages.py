@@ -10,9 +10,12 @@ import hashlib
 import io
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import icons
+import numpy as np
 import one_style_sheet
 import used_signs
 from docutils import nodes
@@ -25,6 +28,7 @@ from sphinx.highlighting import PygmentsBridge
 # Pictures.
 
 PICTURE = re.compile(r'<img\b[^>]*?\bsrc="((?:data:image/png;base64,|[^":]+/)[^"]+)"[^>]*>')
+ALT = re.compile(r'\balt="[^"]*"')
 DATA = "data:image/png;base64,"
 DOTS = 110  # an inch
 
@@ -34,17 +38,57 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
 
 
-def webp(png: bytes, folder: Path) -> tuple[str, tuple[int, int]]:
-    """Keep a picture without loss in WebP, which takes about 40 % of the bytes: its file's name,
-    made from what is in it, and the size at which it is shown. A picture has as many dots an inch
-    as its file says, and is shown at those of normbook/page.mplstyle."""
+def runs(marked: np.ndarray, least: int) -> list[tuple[int, int]]:
+    """Where a row of marks is set for at least so many, from and to."""
+    edges = np.flatnonzero(np.diff(np.r_[0, marked.astype(int), 0])).reshape(-1, 2)
+    return [(start, end) for start, end in edges.tolist() if end - start >= least]
+
+
+def panels(image: Image.Image) -> list[tuple[int, int]]:
+    """Where the panels that stand side by side begin, and where their axes do: behind the axis
+    before, the first strip wider than a space that is empty from top to bottom. One, if there
+    are two axes without such a strip between them."""
+    pixels = np.asarray(image.convert("RGB"))
+    axes = max((runs(row, pixels.shape[1] // 7) for row in pixels.max(-1) < 90), key=len)
+    empty = runs((pixels == pixels[0, 0]).all(axis=(0, 2)), 14)
+    strips = [
+        [((a + b) // 2, start) for a, b in empty if end - 4 < a and b < start + 4]
+        for (_, end), (start, _) in pairwise(axes)
+    ]
+    first = (0, axes[0][0] if axes else 0)
+    return [first, *(strip[0] for strip in strips)] if all(strips) else [first]
+
+
+class Piece(NamedTuple):
+    """A part of a picture, and what it needs of the page in its own points."""
+
+    file: str
+    width: int
+    height: int
+    scale: bool  # not a panel: the scale of the first, for the one behind it that has none
+
+
+def webp(png: bytes, folder: Path) -> list[Piece]:
+    """Keep a picture without loss in WebP, which takes about 40 % of the bytes, in pieces that a
+    phone can show one below the other. A picture has as many dots an inch as its file says, and
+    is shown at those of normbook/page.mplstyle."""
     with Image.open(io.BytesIO(png)) as image:
-        path = folder / f"{digest(png)}.webp"
-        if not path.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            image.save(path, lossless=True, method=4)
         dots = max(1, round(image.info.get("dpi", (DOTS, DOTS))[0] / DOTS))
-        return path.name, (image.width // dots, image.height // dots)
+
+        def piece(left: int, right: int, scale: bool = False) -> Piece:
+            path = folder / f"{digest(png)}-{left}-{right}.webp"
+            if not path.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                image.crop((left, 0, right, image.height)).save(path, lossless=True, method=4)
+            width = right // dots - left // dots
+            return Piece(path.name, width, image.height // dots, scale)
+
+        pieces, found = [], panels(image)
+        for (left, axis), (right, _) in pairwise([*found, (image.width, 0)]):
+            bare = left > 0 and axis - left < 12 * dots
+            pieces += [piece(0, found[0][1], scale=True)] if bare else []
+            pieces.append(piece(left, right))
+        return pieces
 
 
 def source(app, address: str) -> bytes | None:
@@ -76,11 +120,25 @@ def lighter_pictures(app, page: str, body: str) -> str:
         png = source(app, match[1])
         if png is None:
             return match[0]
-        name, (width, height) = webp(png, Path(app.outdir, app.builder.imagedir))
+        pieces = webp(png, Path(app.outdir, app.builder.imagedir))
         seen += 1
         later = 'loading="lazy" decoding="async" ' if seen > 1 else ""
-        tag = match[0].replace(match[1], f"{up}/{name}")
-        return tag.replace("<img ", f'<img width="{width}" height="{height}" {later}', 1)
+        tags, whole = [], sum(p.width for p in pieces if not p.scale)
+        for n, p in enumerate(pieces):
+            # On a phone: in a line of its own, or behind the scale.
+            behind = pieces[n - 1] if n and pieces[n - 1].scale else None
+            beside = pieces[n + 1] if p.scale else behind
+            line = p.width + (beside.width if beside else 0)
+            wide = f"width: {100 * p.width / whole:.3f}%; "
+            narrow = f"--narrow: min({99.9 * p.width / line:.1f}%, {p.width}px)"
+            style = f'style="{wide}{narrow}" ' if len(pieces) > 1 else ""
+            style += 'class="scale" ' if p.scale else ""
+            tag = match[0].replace(match[1], f"{up}/{p.file}")
+            tag = ALT.sub('alt=""', tag) if tags else tag
+            size = f'<img width="{p.width}" height="{p.height}" {style}{later}'
+            tags.append(tag.replace("<img ", size, 1))
+        one = f'<span class="panels" style="width: {whole}px">{"".join(tags)}</span>'
+        return one if len(pieces) > 1 else tags[0]
 
     return PICTURE.sub(rewritten, body)
 

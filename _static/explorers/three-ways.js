@@ -82,10 +82,10 @@ explorers["three-ways"] = { ways };
     };
     if (square) node("square", norm === "RMS" ? "q" : "σ²", high, all.variance, 2);
     if (mean) node("mean", "μ", low, all.mu, 1);
-    said("on direct", step >= 5, 200, row(k) + 14, `× ${short(all.r)}`);
-    said("on square", square && step >= 6, 80, (at[0] + high) / 2 + 4, `× ${short(all.toSquare[k])}`);
+    said("on direct", step >= 5, 172, row(k) + 14, `× ${short(all.r)}`);
+    said("on square", square && step >= 6, 92, (at[0] + high) / 2 - 10, `× ${short(all.toSquare[k])}`, "end");
     said("to square", square && step >= 6, middle + 20, high - 4, `arrives: ${short(all.dvar)}`, "");
-    said("on mean", mean && step >= 7, 80, (at[0] + low) / 2 + 4, `× ${short(all.toMean[k])}`);
+    said("on mean", mean && step >= 7, 92, (at[0] + low) / 2 + 2, `× ${short(all.toMean[k])}`, "");
     said("to mean", mean && step >= 7, middle + 20, low + 12, `arrives: ${short(all.dmu)}`, "");
     const [top, side, rows, columns] = OVER[norm];
     for (let i = 0; i < 16; i += 1) {
@@ -137,7 +137,7 @@ explorers["three-ways"] = { ways };
 
   explore("three-ways", {
     title: "Explorer: the graph of a norm, step by step",
-    hint: "Go forward and back by the buttons. Which way is gone with RMSNorm?",
+    hint: "Step back to the beginning, then forward. Which way is gone with RMSNorm?",
     size: [320, 292],
     state: {
       norm: { start: "batch", among: Object.keys(HAS) },

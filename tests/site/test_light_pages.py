@@ -3,6 +3,7 @@
 import io
 
 import light_pages
+import matplotlib.pyplot as plt
 import numpy as np
 import one_style_sheet
 import pytest
@@ -17,9 +18,28 @@ def test_a_packed_picture_has_every_pixel_and_says_its_size(tmp_path):
     """A picture of noise: a format with loss would change it."""
     noise = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
     Image.fromarray(noise).save(data := io.BytesIO(), "png")
-    name, size = light_pages.webp(data.getvalue(), tmp_path)
-    kept = np.array(Image.open(tmp_path / name).convert("RGB"))
-    assert size == (30, 20) and (kept == noise).all()
+    [piece] = light_pages.webp(data.getvalue(), tmp_path)
+    kept = np.array(Image.open(tmp_path / piece.file).convert("RGB"))
+    assert (piece.width, piece.height) == (30, 20) and (kept == noise).all()
+
+
+@pytest.mark.parametrize(
+    ("title", "shared", "pieces"),
+    [("", False, [0, 0]), ("", True, [0, 1, 0]), ("above both panels " * 4, False, [0])],
+)
+def test_panels_side_by_side_become_pieces_that_have_every_pixel_and_a_scale(
+    title, shared, pieces, tmp_path
+):
+    figure, axes = plt.subplots(1, 2, figsize=(7.2, 3), sharey=shared, layout="constrained")
+    for ax in axes:
+        ax.plot([0, 1])
+    figure.suptitle(title)
+    figure.savefig(data := io.BytesIO(), format="png", dpi=220)
+    plt.close(figure)
+    found = light_pages.webp(data.getvalue(), tmp_path)
+    assert [piece.scale for piece in found] == pieces
+    kept = [np.array(Image.open(tmp_path / p.file).convert("RGB")) for p in found if not p.scale]
+    assert (np.hstack(kept) == np.array(Image.open(data).convert("RGB"))).all()
 
 
 KNOWN = one_style_sheet.names_in(

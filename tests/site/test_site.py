@@ -232,7 +232,7 @@ def test_the_search_is_worked_with_keys_from_a_folder_too(opened, folder):
     assert field.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
     page.keyboard.press("Escape")
     assert not field.is_visible()
-    page.keyboard.press("Control+k")
+    page.keyboard.press("/")
     page.keyboard.type("bn freeze")
     address = chosen.evaluate("e => e.href")
     page.keyboard.press("Enter")
