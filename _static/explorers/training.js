@@ -450,12 +450,14 @@
       put("last", "text", { x: right, y: 280, class: "end" }, `${most} steps`);
       if (kept) put("kept", "path", { d: path(kept, most), class: "two" });
       put("curve", "path", { d: path(curve, most), class: "one" });
+      const broken = curve.length > 0 && !Number.isFinite(curve.at(-1));
+      const hint = broken ? `× no number after ${curve.length} steps` : "Choose what goes wrong, above.";
+      if (broken || !(curve.length || kept)) put("hint", "text", { x: broken ? 44 : 145, y: broken ? 36 : 132, class: broken ? "over" : "middle" }, hint);
       const rows = Array.from({ length: state.depth }, () => []);
-      ridges("outputs", seen?.bars?.outputs ?? rows, narrow ? 10 : 300, "size of outputs");
-      ridges("gradients", seen?.bars?.gradients ?? rows, narrow ? 180 : 480, "size of gradients");
+      ridges("outputs", seen?.bars?.outputs ?? rows, narrow ? 10 : 300, "outputs, a row a layer");
+      ridges("gradients", seen?.bars?.gradients ?? rows, narrow ? 180 : 480, "gradients, a row a layer");
       finish();
-      const broken = curve.length && !Number.isFinite(curve.at(-1)) ? ", and then no number" : "";
-      svg.setAttribute("aria-label", `The loss over ${curve.length} steps${broken}; the sizes of outputs and of gradients in ${state.depth} layers, the last one on top.`);
+      svg.setAttribute("aria-label", `The loss over ${curve.length} steps${broken ? ", and then no number" : ""}; the sizes of outputs and of gradients in ${state.depth} layers, the last one on top.`);
       run.textContent = running ? "Pause" : "Train";
     }
 
