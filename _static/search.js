@@ -95,7 +95,8 @@ globalThis.bookSearch = (index) => {
     };
     add(heading, WORTH.heading * Math.min(1, (6 / split(heading).length) ** 0.5));
     if (kind !== "page") add(title, kind === "section" ? WORTH.title : WORTH.title / 4);
-    const questions = asked.map((question) => new Set(telling(tokens(question, false))));
+    const headed = heading.endsWith("?") ? [heading] : [];
+    const questions = [...asked, ...headed].map((question) => new Set(telling(tokens(question, false))));
     add([...new Set(split(asked.join(" ")))].join(" "), WORTH.asked);
     add(prose, kind === "symptom" ? WORTH.heading / 2 : WORTH.prose, true);
     const rest = lines[place].match(/../g) ?? [];

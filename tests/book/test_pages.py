@@ -43,10 +43,12 @@ def test_the_kernels_were_measured_with_the_pinned_versions():
 
 
 def find_citations():
-    """The keys that the chapters cite, each with the pages that do."""
+    """The keys that the pages cite, each with the pages that do."""
     pages = {}
-    for name, cell in read_cells("markdown"):
-        for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", cell.source):
+    texts = [(name, cell.source) for name, cell in read_cells("markdown")]
+    texts += [(path.stem, path.read_text("utf-8")) for path in ROOT.glob("*.md")]
+    for name, text in texts:
+        for keys in re.findall(r"\{cite[:a-z]*\}`([^`]+)`", text):
             for key in keys.split(","):
                 pages.setdefault(key.strip(), set()).add(name)
     return pages
