@@ -1,6 +1,7 @@
 """Train a chosen part of a batch-normalized net, the rest frozen at its random start."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -232,22 +233,110 @@ def against_units(seed: int) -> dict[str, float]:
 PER_UNIT = Trial(against_units, seeds=range(1080, 1090), bounds={"frankle2021-2": 0.01})
 
 
-def count_turned_off(seed: int) -> dict[str, float]:
-    """By how much the share of features with |γ| < 0.05 rises."""
-    digits = split()
-    alone, everything = off_from_uniform(digits, seed), off_from_uniform(digits, seed, EVERYTHING)
-    from_ones = outcome(digits, *run(digits, "gamma and beta", depth=4, seed=seed))["off"]
+# Turned off, each at its own best rate. What multiplies all γ and β of a layer changes nothing, as
+# the next norm takes it out. (After the last hidden layer it multiplies the outputs.) So a γ is
+# small beside the others of its layer: OFF is meant at the uniform start, where their root mean
+# square is 1/√3. A trial that took γ as they are, at one rate for all, hung on this rate: at larger
+# ones all γ grow. And a count alone says not whether it serves the task: on the seeds 200 to 205 it
+# rose as much with shuffled labels. So the features that are off are also set on again.
+
+
+def turned_off(params: Params) -> Params:
+    """Where γ is smaller than OFF, if its layer's γ are multiplied to the size of uniform ones."""
+    gammas = {name: value for name, value in params.items() if name.startswith("gamma")}
+    return {n: np.abs(v) < OFF * np.sqrt(3 * np.mean(v * v)) for n, v in gammas.items()}
+
+
+def with_gammas(params: Params, where: Params, values: Params) -> Params:
+    """The net with other γ in these places."""
+    return params | {name: np.where(where[name], values[name], params[name]) for name in where}
+
+
+def of_the_start(before: Params, after: Params) -> Params:
+    """The γ of the start, multiplied to the size that those of their layer have in the end."""
+    names = [name for name in after if name.startswith("gamma")]
+    sizes = {n: np.sqrt(np.mean(after[n] ** 2) / np.mean(before[n] ** 2)) for n in names}
+    return {name: sizes[name] * before[name] for name in names}
+
+
+class Arm(NamedTuple):
+    """What differs between two trainings."""
+
+    uniform: bool  # whether γ starts uniform in (0, 1), or at 1
+    rate: float
+    part: Part = PARTS["gamma and beta"]
+    shuffled: bool = False  # whether the labels of the training digits are
+
+
+# Of factors of 2, the rates that read most test digits on the seeds 200 to 215, or 200 to 207 if
+# everything is trained; no neighbour did better. Shuffled labels can not be read: same rate. Slow:
+# a rate that users of Adam may take, at which fewer digits are read.
+ARMS = {
+    "uniform": Arm(True, 2**-4),
+    "ones": Arm(False, 2**-3),
+    "uniform, everything": Arm(True, 2**-9, EVERYTHING),
+    "ones, everything": Arm(False, 2**-9, EVERYTHING),
+    "uniform, everything, same rate": Arm(True, 2**-4, EVERYTHING),
+    "ones, everything, same rate": Arm(False, 2**-3, EVERYTHING),
+    "uniform, shuffled": Arm(True, 2**-4, shuffled=True),
+    "ones, shuffled": Arm(False, 2**-3, shuffled=True),
+    "uniform, slow": Arm(True, 2**-7),
+    "ones, slow": Arm(False, 2**-7),
+}
+
+
+def turn_off(arm: Arm, seed: int, depth: int = 4, width: int = 64) -> dict[str, float]:
+    """before and rise: of the share that is off; rise by size: of `share_off`. read: how many of a
+    hundred test digits; and without the features that are off, without as many others, and with
+    those on again. errors: the logarithm of how many times as many there are then. Each seed splits
+    the digits anew."""
+    digits = data.digits(np.random.default_rng(seed))
+    params, rng = start(depth, seed, width)
+    if arm.uniform:
+        params |= {f"gamma{layer}": rng.uniform(0, 1, width) for layer in range(depth)}
+    known = rng.permutation(digits.labels_train) if arm.shuffled else digits.labels_train
+    task = digits._replace(labels_train=known)
+    mask, order = arm.part(params, rng), np.random.default_rng(seed)
+    _, net = fit(task, params, mask, order, arm.rate)
+
+    def wrong(net: Params) -> int:
+        answers = predict(net, digits.x_train, digits.x_test)
+        return int((answers != digits.labels_test).sum())
+
+    small = turned_off(net)
+    before, off = (float(np.mean([*some.values()])) for some in (turned_off(params), small))
+    others = {name: rng.permutation(places) for name, places in small.items()}
+    zeros = dict.fromkeys(small, 0.0)
+    nets = {
+        "read": net,
+        "read without them": with_gammas(net, small, zeros),
+        "read without others": with_gammas(net, others, zeros),
+        "read with them on": with_gammas(net, small, of_the_start(params, net)),
+    }
+    missed = {name: wrong(each) for name, each in nets.items()}
+    read = {name: 100 * (1 - count / len(digits.labels_test)) for name, count in missed.items()}
+    ratio = (missed["read with them on"] + 0.5) / (missed["read"] + 0.5)
     return {
-        "before": alone[0],
-        "after": alone[1],
-        "rise": alone[1] - alone[0],
-        "rise, everything trained": everything[1] - everything[0],
-        "rise from ones": float(from_ones),
+        "before": before,
+        "rise": off - before,
+        "rise by size": share_off(net) - share_off(params),
+        **read,
+        "errors": float(np.log(ratio)),
     }
 
 
-# From γ uniform in (0, 1) one feature in twenty is off at the start: the share has to double.
-OFF_SHARE = Trial(count_turned_off, seeds=range(1060, 1080), bounds={"frankle2021-4": 0.05})
+def turn_off_in_all(seed: int) -> dict[str, float]:
+    found = {name: turn_off(arm, seed) for name, arm in ARMS.items()}
+    return {f"{name}: {key}": each[key] for name, each in found.items() for key in each}
+
+
+# From γ uniform in (0, 1) one feature in twenty is off at the start: the share has to double; from
+# 1, where none is off, as many have to be. A part of how they do it: on again, they make the errors
+# more by a tenth, as on the other pages. Both, from both starts; not so with shuffled labels, which
+# are the contrary case, nor at the slow rate, if that is a limit.
+TURNED_OFF = Trial(
+    turn_off_in_all, seeds=range(33000, 33020), bounds={"frankle2021-4": 0.05, "on again": 0.0953}
+)
 
 
 # Depth apart from number: 1,024 γ and β at each of three depths. Every part has its own best rate.
