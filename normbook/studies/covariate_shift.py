@@ -281,6 +281,45 @@ def readjust(seed: int) -> dict[str, float]:
 READJUST = Trial(readjust, seeds=range(9380, 9392), bounds={"000-24": 0.01, "000-50": 0.0})
 
 
+def own_layer(seed: int) -> dict[str, float]:
+    """The last layer that the net of READJUST has itself trained, over five times 20 steps, the
+    mean, in powers of two of the loss on all digits. stays: how much worse it is later, on the
+    features of then, if it stands still. behind: how much worse it is than the one that follows;
+    late, in the last two of the five. at rest: the same above layers that stand still, so that it
+    only goes on learning. without the move: how much worse than the one that follows is one that
+    has learned as long above features at rest."""
+    every, start = 20, start_of(seed, 3, 1.0, 101)
+    digits, last = start.digits, ("w_out", "bias")
+    steps = enumerate(start.train(networks.no_norm, torch.relu, 0.1))
+    nets = [moment.before for step, moment in steps if step % every == 0]
+
+    def log_loss(params: Params, layer: Params) -> float:
+        both = params | {name: layer[name] for name in last}
+        logits, _ = networks.forward(both, torch.tensor(digits.x_train), networks.no_norm)
+        return float(np.log2(networks.cross_entropy(logits.numpy(), digits.labels_train)[0]))
+
+    found: list[dict[str, float]] = []
+    for k, (then, now) in enumerate(itertools.pairwise(nets)):
+        again = Start(digits, then, start.order[k * every : (k + 1) * every])
+        *_, end = again.train(networks.no_norm, torch.relu, 0.1, frozen=LOWER)
+        found.append(
+            {
+                "stays": log_loss(now, then) - log_loss(then, then),
+                "behind": log_loss(now, then) - log_loss(now, now),
+                "behind, at rest": log_loss(then, then) - log_loss(then, end.after),
+                "without the move": log_loss(now, end.after) - log_loss(now, now),
+            }
+        )
+    means = {key: float(np.mean([one[key] for one in found])) for key in found[0]} if found else {}
+    late = {f"late, {key}": float(np.mean([one[key] for one in found[-2:]])) for key in means}
+    return means | late
+
+
+# 000-50 for the layer that is learned, in the place of one that fits best: as in READJUST, it has
+# to follow if it gets worse than it was by standing still. The other measures are shown beside it.
+OWN_LAYER = Trial(own_layer, seeds=range(34000, 34010), bounds={"000-50": 0.0}, stretch=41)
+
+
 # Saturation.
 
 
