@@ -18,7 +18,7 @@ document.addEventListener("DOMContentLoaded", () => {
   bar.className = "ledger-filters";
   const words = document.createElement("input");
   words.type = "search";
-  words.placeholder = "words";
+  words.placeholder = "words of a claim";
   const selects = Object.entries(filters).map(([name, valuesOf]) => {
     const field = document.createElement("select");
     field.add(new Option(`${name}: all`, ""));
@@ -35,16 +35,15 @@ document.addEventListener("DOMContentLoaded", () => {
 
   function apply() {
     const wanted = plain(words.value).split(/\s+/);
-    const found = rows.filter((row) => {
-      const content = plain(row.textContent);
-      row.hidden = !(
-        selects.every(([field, valuesOf]) => !field.value || valuesOf(row).includes(field.value)) &&
-        wanted.every((word) => content.includes(word))
-      );
-      return !row.hidden;
-    });
+    const chosen = rows.filter((row) => selects.every(([field, valuesOf]) => !field.value || valuesOf(row).includes(field.value)));
+    const met = new Map(chosen.map((row) => [row, wanted.filter((word) => plain(row.textContent).includes(word)).length]));
+    // Where no claim has all the words, those that have the most of them, and half at least.
+    const most = Math.max(Math.ceil(wanted.length / 2), ...met.values());
+    for (const row of rows) row.hidden = met.get(row) !== most;
+    const found = rows.filter((row) => !row.hidden);
+    const some = most < wanted.length ? `No claim has all these words; with ${most} of them: ` : "";
     count.value = found.length
-      ? `${found.length} of ${rows.length} claims`
+      ? `${some}${found.length} of ${rows.length} claims`
       : "No claim has these words. The search of the book (/) looks in all pages.";
   }
 

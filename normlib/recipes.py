@@ -410,7 +410,8 @@ def merge_statistics(
     w = counts / sum(counts)
 
     The law of total variance: a set far from the others adds its distance. Exact for biased
-    variances; a running variance is an estimate of that of its client, and may stand for it.
+    variances. Running statistics of PyTorch go in as they are stored: the factor m / (m - 1) in a
+    running variance stands for the scatter of batch means, which a running mean no longer holds.
     Counts may be shares: 1 - α and α for a moving average. Of averaged weights no merged
     statistics are right: `reestimate`.
 

@@ -539,23 +539,6 @@ NUMBERS = [
 
 LEARNING = [
     Row(
-        "The loss becomes nan after a switch to float16",
-        "Adam's ε of 1e-8 is 0 there, and so is the square of a small gradient, such as that of a "
-        "bias before a norm: a division by 0. Squares of 256 and more overflow. Keep the "
-        "weights in float32; autocast and loss scaling do the rest. A running mean that has met "
-        "an inf has to be reset.",
-        "[Norms and precision at work](precision-autocast)",
-        mend='net, scaler = net.float(), torch.amp.GradScaler("cpu")  # or "cuda"\n'
-        'with torch.autocast("cpu", torch.float16): loss = loss_of(net(x))',
-        given="net, x = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).half(), "
-        "torch.randn(8, 3)\n"
-        'scaler = torch.amp.GradScaler("cpu", enabled=False)\n'
-        "def loss_of(y): return y.pow(3).mean()\n"
-        "loss = loss_of(net(x.half()))",
-        holds="(scaler.scale(loss).backward(), scaler.step(AdamW(net.parameters())), "
-        "all(p.isfinite().all() for p in net.parameters()))[2]",
-    ),
-    Row(
         "Four accumulated batches of 4 do not train as one of 16",
         "Each part is normalized by itself. A norm without a batch has the same gradient either "
         "way.",
@@ -567,6 +550,24 @@ LEARNING = [
         "def slope(rows): return torch.autograd.grad(loss(rows), first)[0]",
         holds="torch.allclose(slope(torch.arange(16)), "
         "sum(map(slope, torch.arange(16).split(4))), rtol=1e-3, atol=1e-4)",
+    ),
+    Row(
+        "The loss becomes nan after a switch to float16",
+        "Adam's ε of 1e-8 is 0 there, and so is the square of a small gradient, such as that of a "
+        "bias before a norm: a division by 0. Squares of 256 and more overflow. Keep the "
+        "weights in float32; autocast and loss scaling do the rest. A running mean that has met "
+        "an inf has to be reset.",
+        "[Norms and precision at work](precision-autocast)",
+        mend='net, scaler = net.float(), torch.amp.GradScaler("cpu")  # or "cuda", twice\n'
+        'with torch.autocast("cpu", torch.float16): loss = loss_of(net(x))\n'
+        "scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()",
+        given="net, x = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).half(), "
+        "torch.randn(8, 3)\n"
+        "optimizer = AdamW(net.parameters())\n"
+        "def loss_of(y): return y.pow(3).mean()\n"
+        "def step():\n    optimizer.zero_grad()\n"
+        "    loss_of(net(x.to(net[0].weight.dtype))).backward(), optimizer.step()",
+        holds="(step(), all(p.isfinite().all() for p in net.parameters()))[1]",
     ),
     Row(
         "On eight devices the network trains as with an eighth of the batch",
