@@ -21,11 +21,12 @@ from docutils.nodes import make_id
 INDEX = "search-index.js"
 SYNONYMS = Path(__file__).with_name("synonyms.toml")
 ASKED = Path(__file__).with_name("asked.toml")
-SHOWN = 105  # characters of prose that are kept as they stand; of the rest the words alone
+SHOWN = 85  # characters of prose that are kept as they stand; of the rest the words alone
 NOT_READ = {"404", "genindex", "index", "references", "report", "search"}
 ARTICLE = SoupStrainer("article", class_="bd-article")
 NO_PROSE = (
-    "button, cite, nav, pre, script, style, summary, svg, figcaption .headerlink, .headerlink, "
+    "button, cite, nav, pre, script, style, summary:not(.ledger summary), svg, "
+    "figcaption .headerlink, .headerlink, "
     ".cell_input, .verified, .toctree-wrapper, .eqno, div.math, dialog, .decision details"
 )
 BLOCKS = ["br", "caption", "dd", "div", "figcaption", "h1", "h2", "h3", "h4", "li", "p", "td", "th"]
@@ -66,6 +67,9 @@ def taken(soup: Tag) -> Iterator[tuple[str, str, str, str]]:
         name, said = card["id"].removeprefix("claim-"), card.find("q")
         yield "claim", card["id"], name, text(said, card.find("strong"))
         card.decompose()
+    for row in soup.select('table.ledger tr[id][data-page=""]'):  # which no card decides
+        yield "claim", row["id"], row["id"], text(row.summary, row.find_all("td")[-1])
+        row.decompose()
     for term in soup.select("dt[id^=term-]"):
         yield "term", term["id"], text(term), text(term.find_next_sibling("dd"))
         term.find_next_sibling("dd").decompose()
