@@ -85,6 +85,7 @@ globalThis.bookSearch = (index) => {
   const letter = (one) => index.letters.indexOf(one);
   const units = index.units.map(([number, kind, anchor, heading, prose, asked = []], place) => {
     const [page, title] = index.pages[number];
+    const headed = page === "questions" && heading.endsWith("?") ? [heading] : []; // in the place of a title
     const weights = new Map();
     const add = (text, worth, more) => {
       const own = tokens(text, true);
@@ -94,8 +95,7 @@ globalThis.bookSearch = (index) => {
         weights.set(token, (weights.get(token) ?? 0) + worth * (more ? (2 * times) / (1 + times) : 1));
     };
     add(heading, WORTH.heading * Math.min(1, (6 / split(heading).length) ** 0.5));
-    if (kind !== "page") add(title, kind === "section" ? WORTH.title : WORTH.title / 4);
-    const headed = heading.endsWith("?") ? [heading] : [];
+    if (kind !== "page") add(headed[0] ?? title, kind === "section" ? WORTH.title : WORTH.title / 4);
     const questions = [...asked, ...headed].map((question) => new Set(telling(tokens(question, false))));
     add([...new Set(split(asked.join(" ")))].join(" "), WORTH.asked);
     add(prose, kind === "symptom" ? WORTH.heading / 2 : WORTH.prose, true);
