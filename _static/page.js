@@ -93,7 +93,10 @@
       before = document.activeElement;
       field.select();
       field.focus();
-    } else before?.focus();
+    } else {
+      field.blur(); // a field that is hidden would keep the keys
+      before?.focus();
+    }
   }
 
   const mac = /^(Mac|iPhone|iPad)/.test(navigator.platform);

@@ -134,7 +134,7 @@ def lighter_pictures(app, page: str, body: str) -> str:
             style = f'style="{wide}{narrow}" ' if len(pieces) > 1 else ""
             style += 'class="scale" ' if p.scale else ""
             tag = match[0].replace(match[1], f"{up}/{p.file}")
-            tag = ALT.sub('alt=""', tag) if tags else tag
+            tag = ALT.sub('alt="(the picture goes on)"', tag) if tags else tag
             size = f'<img width="{p.width}" height="{p.height}" {style}{later}'
             tags.append(tag.replace("<img ", size, 1))
         one = f'<span class="panels" style="width: {whole}px">{"".join(tags)}</span>'
