@@ -57,9 +57,7 @@ def gamma_beta() -> dict:
         found = [only_gamma_beta.outcome(split, *each_run) for each_run in trained]
         rows = columns(found[0], [outcome.values() for outcome in found])
         runs.append({"part": part, "depth": depth} | rows)
-    ends = [only_gamma_beta.off_from_uniform(split, seed) for seed in seeds]
-    uniform = columns(("before", "after"), ends)
-    return {"seeds": seeds, "runs": runs, "off_from_uniform": uniform}
+    return {"seeds": seeds, "runs": runs}
 
 
 def gan_digits() -> dict:

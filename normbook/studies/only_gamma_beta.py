@@ -142,16 +142,6 @@ def outcome(digits: Split, losses: np.ndarray, net: Params) -> dict[str, float]:
     return {"loss": losses[-20:].mean(), "accuracy": right.mean(), "off": share_off(net)}
 
 
-def off_from_uniform(
-    digits: Split, seed: int, part: Part = PARTS["gamma and beta"]
-) -> tuple[float, float]:
-    """`share_off` before and after a part of four layers is trained, γ uniform in (0, 1)."""
-    params, rng = start(4, seed)
-    params |= {f"gamma{layer}": rng.uniform(0, 1, 64) for layer in range(4)}
-    _, net = fit(digits, params, part(params, rng), rng)
-    return share_off(params), share_off(net)
-
-
 # The trials of chapters/claims/training-only-gamma-and-beta.ipynb. The split of the digits is the
 # chapter's.
 
