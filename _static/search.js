@@ -194,9 +194,10 @@ globalThis.bookSearch = (index) => {
     // Of one page two sections stand first, the others after those of other pages that are as good. What
     // has little of the question is no answer.
     const seen = new Map();
+    const best = Math.max(...rated.map(([score]) => score % 1000));
     return rated
       .slice(0, 60)
-      .filter(([score]) => score > 0.2 * rated[0][0] || score >= 1000)
+      .filter(([score]) => score > 0.2 * best)
       .map(([score, place]) => {
         const { page } = units[place];
         seen.set(page, (seen.get(page) ?? 0) + 1);

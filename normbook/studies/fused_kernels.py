@@ -107,7 +107,8 @@ def roofline(rows: list[dict], peak: float) -> Axes:
 
 
 def speeds(rows: list[dict], names: list[str]) -> tuple[Axes, ...]:
-    """How many times as fast as PyTorch, a row for each layer and shape: forward and backward."""
+    """How many times as fast as PyTorch, with quartiles, a row for each layer and shape: forward
+    and backward."""
     figure, axes = plt.subplots(1, 2, sharex=True, sharey=True, figsize=(7.2, 4.4))
     shapes = dict.fromkeys(tuple(row["shape"]) for row in rows)
     kinds = [(name, list(shape)) for name in names for shape in shapes]
@@ -116,8 +117,10 @@ def speeds(rows: list[dict], names: list[str]) -> tuple[Axes, ...]:
     for ax, direction in zip(axes, ("forward", "backward"), strict=True):
         for memory, fill in zip(MEMORIES, ("C0", "white"), strict=True):
             here = choose(rows, memory=memory, direction=direction)
-            found = [choose(here, layer=n, shape=shape)[0]["faster"][1] for n, shape in kinds]
-            _ = ax.semilogx(found, words, "oC0", mfc=fill, label=f"{memory} memory")
+            found = [choose(here, layer=n, shape=shape)[0]["faster"] for n, shape in kinds]
+            low, middle, high = np.transpose(found)
+            _ = ax.hlines(words, low, high, color="C0", lw=1)
+            _ = ax.semilogx(middle, words, "oC0", mfc=fill, label=f"{memory} memory")
         _ = ax.axvline(1, color="black", lw=1)
         _ = ax.set(title=direction, xlabel="times as fast as PyTorch")
         _ = ax.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])

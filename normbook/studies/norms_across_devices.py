@@ -252,6 +252,22 @@ def at_start(rank: int, wrap: Callable, **flag: bool) -> tuple[float, list[str]]
     return float(net.module.running_mean), told
 
 
+def merge_statistics(net: nn.Module) -> None:
+    """Running statistics of all ranks together, if all have seen equally many values."""
+    for layer in net.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+            mean, var = layer.running_mean.double(), layer.running_var.double()
+            both = torch.stack([mean, var + mean**2])
+            torch.distributed.all_reduce(both)  # the sum over the ranks
+            mean, square = both / torch.distributed.get_world_size()
+            layer.running_mean.copy_(mean)
+            layer.running_var.copy_(square - mean**2)
+
+
+def running(norm: nn.Module) -> list[float]:
+    return [float(norm.running_mean), float(norm.running_var)]
+
+
 def part_of(rank: int) -> Tensor:
     """Two samples with the mean 10 · rank."""
     return 10.0 * rank + torch.tensor([[-1.0], [1.0]])
@@ -266,6 +282,10 @@ def wrapped(rank: int, steps: int) -> dict[str, Any]:
     for name, sync in (("not sent", False), ("default", None)):
         net = Wrapper(nn.BatchNorm1d(1), forward_sync_buffers=sync)
         found[name] = follow(net, x, steps)
+        if name == "not sent":
+            found["own"] = running(net.module)
+            merge_statistics(net)
+            found["merged"] = running(net.module)
     net.eval()(x)
     found["default, evaluated"] = float(net.module.running_mean)
     found["twice"] = twice(Wrapper(nn.BatchNorm1d(1)), x)
