@@ -192,12 +192,12 @@ globalThis.bookSearch = (index) => {
     });
     rated.sort(([a, m], [b, n]) => b - a || m - n);
     // Of one page two sections stand first, the others after those of other pages that are as good. What
-    // has little of the question is no answer.
+    // has little of the question is no answer, unless it is one of the first three.
     const seen = new Map();
     const best = Math.max(...rated.map(([score]) => score % 1000));
     return rated
       .slice(0, 60)
-      .filter(([score]) => score > 0.2 * best)
+      .filter(([score], n) => n < 3 || score > 0.2 * best)
       .map(([score, place]) => {
         const { page } = units[place];
         seen.set(page, (seen.get(page) ?? 0) + 1);

@@ -101,11 +101,11 @@
     });
     const top = Math.max(1, ...networks.flatMap(({ losses }) => losses));
     const [rate, high] = [across(28, 330, 0, 160), across(262, 162, 0, top)];
-    put("landscape", "text", { x: 28, y: 152 }, "The loss along the gradient");
+    put("landscape", "text", { x: 28, y: 152 }, "The loss after one step");
     put("axes", "path", { d: "M28 162V262H330", class: "axis", fill: "none" });
     put("most", "text", { x: 24, y: 170, class: "end" }, fixed(top, 1));
     put("none", "text", { x: 24, y: 266, class: "end" }, "0");
-    const said = `step length, up to 8${state.step === "as it is" ? "" : " c²"}`;
+    const said = `learning rate, up to 8${state.step === "as it is" ? "" : " c²"}`;
     put("rate", "text", { x: 330, y: 278, class: "end" }, said);
     networks.forEach(({ curve, losses }, k) => {
       const kind = ["two dashed", "one"][k];
