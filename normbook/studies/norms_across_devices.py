@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from normlib import distributed, layers
 from normlib.distributed import engine
@@ -255,7 +256,7 @@ def at_start(rank: int, wrap: Callable, **flag: bool) -> tuple[float, list[str]]
 def merge_statistics(net: nn.Module) -> None:
     """Running statistics of all ranks together, if all have seen equally many values."""
     for layer in net.modules():
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats:
             mean, var = layer.running_mean.double(), layer.running_var.double()
             both = torch.stack([mean, var + mean**2])
             torch.distributed.all_reduce(both)  # the sum over the ranks
