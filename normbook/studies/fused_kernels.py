@@ -86,7 +86,7 @@ def roofline(rows: list[dict], peak: float) -> Axes:
     kernels and PyTorch's reach."""
     _, ax = plt.subplots(figsize=(7.2, 3.8))
     bandwidth = median(map(copy_bandwidth, rows))
-    reach = np.geomspace(0.2, 4 * peak / bandwidth, 50)
+    reach = np.sort(np.append(np.geomspace(0.2, 4 * peak / bandwidth, 50), peak / bandwidth))
     _ = ax.loglog(reach, np.minimum(bandwidth * reach, peak), "0.35")
     _ = ax.text(0.22, 0.27 * bandwidth, "bandwidth of a copy", rotation=30, size=8, va="bottom")
     _ = ax.text(peak / bandwidth, 1.1 * peak, "a matrix product", size=8)
