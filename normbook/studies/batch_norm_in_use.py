@@ -189,3 +189,12 @@ def fine_tune(
         name: [np.mean(train(copy.deepcopy(start), split, order, r)[-10:]) for r in rates]
         for name, start in starts.items()
     }
+
+
+def refusal(call: Callable, x: torch.Tensor) -> str:
+    """What torch says when it refuses, or nothing."""
+    try:
+        call(x)
+    except RuntimeError as error:
+        return str(error)
+    return ""

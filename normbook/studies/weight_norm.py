@@ -358,3 +358,21 @@ def resnet_50() -> np.ndarray:
             layers += [(*shape, side**2) for shape in (*shapes, *skip)]
             before = 4 * width
     return np.array(layers)
+
+
+def turns(path: np.ndarray) -> np.ndarray:
+    """The angle of each step of a path in the plane, in degrees."""
+    return np.degrees(np.abs(np.diff(np.arctan2(path[:, 1], path[:, 0]))))
+
+
+def plain_path(goals: np.ndarray, start: np.ndarray, steps: int, rate: float = 0.5) -> np.ndarray:
+    """Weights without weight norm, from the direction of `start`, pulled to the goals in turn."""
+    path = [start / np.linalg.norm(start)]
+    for step in range(steps):
+        path.append(path[-1] - rate * (path[-1] - goals[step % 2]))
+    return np.array(path)
+
+
+def right_angles(path: np.ndarray) -> bool:
+    """Whether each step is at a right angle to where it starts."""
+    return bool(np.abs((np.diff(path, axis=0) * path[:-1]).sum(axis=1)).max() < 1e-12)
