@@ -276,6 +276,18 @@ FILES = [
         holds="(net.running_mean - 5).abs().max() < 1",
     ),
     Row(
+        'Unexpected key(s) in state_dict: "running_mean", "running_var", "num_batches_tracked"',
+        "The file is that of a batch norm with stored statistics; this layer keeps none: another "
+        "norm, or `track_running_stats=False`. If that is meant, drop the keys it does not have.",
+        "[Batch normalization in use](conventions)",
+        mend="state = {k: v for k, v in state.items() if k in norm.state_dict()}\n"
+        "norm.load_state_dict(state)",
+        given="norm, state = nn.GroupNorm(1, 3), nn.BatchNorm1d(3).state_dict()\n"
+        'state["weight"] *= 2',
+        fails="norm.load_state_dict(state)",
+        holds="norm.weight.tolist() == [2, 2, 2]",
+    ),
+    Row(
         "size mismatch for weight: copying a param with shape torch.Size([3, 1, 1])",
         "γ in another shape. (C, 1, 1) can be reshaped. One value a group, as in ONNX's opset "
         "18, cannot: repeat it for the channels of the group.",
