@@ -21,7 +21,8 @@ TORCH = (1 / 6) ** 0.5
 BAND = 0.7, 1.5  # losses at which nets are compared
 RATE, FACTORS, STEPS = 0.1, (0.5, 1.0, 2.0, 4.0), 60
 BROKEN = 100.0  # in units of 2/η
-LOSS, GRADIENTS = (0, 1), (2, 3)  # which numbers of `numbers` speak of the loss, which of gradients
+NUMBERS = "range", "length", "change", "smoothness"  # what `numbers` gives, in its order
+LOSS, GRADIENTS = (0, 1), (2, 3)  # which of them speak of the loss, which of gradients
 
 
 def hidden_weights_times(params: Params, factor: float) -> Params:
@@ -65,6 +66,9 @@ def along_the_ray(seed: int) -> dict[str, float]:
             found[f"{name}, {when}"] = smaller(normed[when], plain[when], which)
         found[f"{name}, other weights"] = smaller(other["matched"], plain["matched"], which)
         found[f"{name}, small weights"] = smaller(small[0]["all"], small[1]["all"], which)
+    for k, name in enumerate(NUMBERS):  # each by itself
+        for when in ("matched", "first"):
+            found[f"{name}, {when}"] = smaller(normed[when], plain[when], [k])
     return found
 
 
