@@ -125,10 +125,13 @@ def with_and_without(pairs: dict[str, list], norm: str) -> Axes:
     for place, label in enumerate(("no norm", norm)):
         low, mean, high = np.array([pair[place] for pair in pairs.values()]).T
         look = {"fmt": "oC1" if place == 0 else "sC0", "ms": 6 - place, "label": label}
-        ax.errorbar(mean, range(len(pairs)), xerr=(mean - low, high - mean), **look)
+        rows = np.arange(len(pairs)) + 0.3 * place - 0.15  # beside each other, where they are alike
+        ax.errorbar(mean, rows, xerr=(mean - low, high - mean), **look)
     ax.set_yticks(range(len(pairs)), list(pairs), fontsize=8)
     ax.invert_yaxis()
-    ax.set(xlabel="errors in a hundred", xlim=(0, None))
+    ax.set(xlabel="errors in a hundred", xscale="log", xlim=(0.7, 100))
+    ax.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.legend(fontsize=8)
     return ax
 
