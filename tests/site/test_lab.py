@@ -60,7 +60,7 @@ def test_a_notebook_that_was_only_opened_is_stored_as_it_was(manager, tmp_path):
 
 def list_dead(cell, folder):
     """The references of a cell that lead to no file, or to no cell of it."""
-    dead = re.findall(r"\{(?:term|doc|cite)\}`[^`]*`", cell["source"])
+    dead = re.findall(r"\{(?!download)[a-z:]+\}`[^`]*`", cell["source"])
     for link, name, place in re.findall(
         r"\]\(((?!https?:)([\w./-]+)(?:#cell-id=([\w-]+))?)\)", cell["source"]
     ):

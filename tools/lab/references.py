@@ -10,7 +10,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = re.compile(
-    r"\{(?P<role>term|doc|cite)\}`(?:(?P<words>[^`<]+) <)?(?P<name>[^`>]+)>?`"
+    r"\{(?P<role>term|doc|cite(?::[tp])?)\}`(?:(?P<words>[^`<]+) <)?(?P<name>[^`>]+)>?`"
     r"|\[(?P<text>[^\]\[]*)\]\((?P<to>(?!https?:)[\w./-]+)\)"
 )
 
@@ -40,13 +40,18 @@ def labels() -> dict[str, str]:
 
 
 @cache
-def papers() -> dict[str, str]:
-    """The address of each paper, or the page of references."""
+def papers() -> dict[str, tuple[str, str]]:
+    """Of each paper its name, as in "Chiley et al. 2019", and its address, or the page of
+    references."""
     found = {}
     entries = (ROOT / "references.bib").read_text(encoding="utf-8")
     for key, entry in re.findall(r"^@\w+\{([^,]+),(.*?)^\}", entries, re.M | re.S):
+        said = dict(re.findall(r"^\s*(author|year)\s*=\s*\{(.*)\},?$", entry, re.M))
+        first, *others = (name.partition(",")[0] for name in said["author"].split(" and "))
+        name = first + (" et al." if len(others) > 1 else "".join(f" and {o}" for o in others))
         number = re.search(r"arXiv:([\d.]+\d)", entry)
-        found[key] = f"https://arxiv.org/abs/{number[1]}" if number else "references.md"
+        place = f"https://arxiv.org/abs/{number[1]}" if number else "references.md"
+        found[key] = f"{name} {said['year']}".replace("{", "").replace("}", ""), place
     return found
 
 
@@ -71,8 +76,8 @@ def lead(match: re.Match, folder: str) -> str:
     role, words, name = match["role"], match["words"], match["name"] or match["to"]
     if role == "term":
         return link(words or name, "glossary.md")
-    if role == "cite":
-        return ", ".join(link(key.strip(), papers()[key.strip()]) for key in name.split(","))
+    if role and role.startswith("cite"):
+        return ", ".join(link(*papers()[key.strip()]) for key in name.split(","))
     if name in labels():
         return link(match["text"] or name, labels()[name])
     page = os.path.normpath(f"{folder}/{name}")
