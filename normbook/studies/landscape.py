@@ -162,7 +162,7 @@ def curvature(params: Params, loss: Callable, rows: Any) -> float:
 PICTURES = {
     "loss": "loss along the ray",
     "changes": "change of the gradient",
-    "smoothness": "effective smoothness",
+    "smoothness": "β (small = smooth)",
 }
 
 
