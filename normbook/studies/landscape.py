@@ -123,9 +123,12 @@ BATCH = 64
 EVERYTHING = slice(None)  # the batch that is all samples
 
 
-def digits_problem(split: Split, norm: Norm, seed: int, steps: int) -> tuple:
-    """Six ReLU layers of 64 units on the digits: parameters, loss, and batches of 64."""
-    loss = deep.cross_entropy_loss(norm, split.x_train, split.labels_train)
+def digits_problem(
+    split: Split, norm: Norm, seed: int, steps: int, activation: Callable = networks.relu
+) -> tuple:
+    """Six layers of 64 units, with ReLU or another activation, on the digits: parameters, loss, and
+    batches of 64."""
+    loss = deep.cross_entropy_loss(norm, split.x_train, split.labels_train, activation)
     batches = training.batches(len(split.x_train), BATCH, steps, np.random.default_rng(seed))
     return deep.dense(SIX_LAYERS, seed), loss, batches
 
