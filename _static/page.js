@@ -31,8 +31,8 @@
   // A figure that is wider than the page is pushed sideways, by keys too, and shows that there is more.
   const figures = all(".cell_output figure");
   function markWide() {
-    for (const figure of figures) {
-      const wide = figure.scrollWidth > figure.clientWidth + 1;
+    const found = figures.map((figure) => [figure, figure.scrollWidth > figure.clientWidth + 1]);
+    for (const [figure, wide] of found) {
       figure.classList.toggle("wide", wide);
       if (wide) figure.tabIndex = 0;
       else figure.removeAttribute("tabindex");
@@ -40,7 +40,6 @@
   }
   const narrow = matchMedia("(max-width: 700px)");
   narrow.addEventListener("change", markWide);
-  if (narrow.matches) markWide();
 
   // A sidebar is there while its hidden box is ticked; on a wide page the left one while it is not.
   for (const side of ["primary", "secondary"]) {
@@ -176,25 +175,34 @@
   const waiting = new Set();
 
   // It fades at the side where there is more, and its first column stays if there is room beside it.
-  const fade = (box) => {
-    const left = box.scrollLeft, right = box.scrollWidth - box.clientWidth - left;
+  const sizes = (box) => {
+    const cell = box.querySelector("tr > :first-child");
+    const { scrollLeft: left, scrollWidth, clientWidth } = box;
+    return { box, left, right: scrollWidth - clientWidth - left, pinned: cell?.offsetWidth < 0.4 * clientWidth };
+  };
+  const fade = ({ box, left, right }) => {
     box.dataset.more = [left > 1 && "left", right > 1 && "right"].filter(Boolean).join(" ");
   };
-  addEventListener("scroll", ({ target }) => target.dataset?.more !== undefined && fade(target), true);
+  addEventListener("scroll", ({ target }) => target.dataset?.more !== undefined && fade(sizes(target)), true);
 
+  // First all is read, then all is written: a size that is asked for after a change is laid out anew.
   function measure(time) {
+    const found = [];
     for (const box of waiting) {
       waiting.delete(box);
-      const cell = box.querySelector("tr > :first-child");
-      if (box.scrollWidth > box.clientWidth) {
+      found.push(sizes(box));
+      if (time.timeRemaining() < 5) break;
+    }
+    for (const each of found) {
+      const { box, left, right, pinned } = each;
+      if (left + right > 0) {
         box.tabIndex = 0;
-        box.classList.toggle("pinned", cell?.offsetWidth < 0.4 * box.clientWidth);
-        fade(box);
+        box.classList.toggle("pinned", pinned);
+        fade(each);
       } else {
         box.removeAttribute("tabindex");
         box.removeAttribute("data-more");
       }
-      if (time.timeRemaining() < 5) break;
     }
     if (waiting.size) soon(measure);
   }
@@ -218,6 +226,7 @@
       requestAnimationFrame(() => setTimeout(arrive, 0, held));
       return;
     }
+    if (narrow.matches) markWide();
     document.documentElement.classList.remove("arriving");
     if (one("article")) lookFromNow(one("article"));
   }

@@ -1,9 +1,9 @@
 """Audit the built site: python tools/audit.py FOLDER [PAGE …]
 
 axe looks at every page, wide and narrow, light and dark. Lighthouse visits every page as with a
-phone, `RUNS` times; the median counts. Both come through npm, at pinned versions, into
-_build/audit. The scores depend on the machine, so this is an audit and no test: run it where
-nothing else runs.
+phone, twice, and a third time where the two disagree; the median counts. Both come through npm, at
+pinned versions, into _build/audit. The scores depend on the machine, so this is an audit and no
+test: run it where nothing else runs.
 """
 
 import gzip
@@ -24,7 +24,6 @@ from tqdm import tqdm
 
 WORK = Path(__file__).resolve().parents[1] / "_build" / "audit"
 TOOLS = ("lighthouse@12.8.2", "axe-core@4.11.0")
-RUNS = 3
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
 READ, LOOK_UP = 0.97, 0.93  # performance that is asked of a chapter, and of a long table
 LOOK_UP_PAGES = ("chapters/api", "chapters/claims/", "chapters/cheat-sheet", "chapters/errata")
@@ -63,6 +62,13 @@ def visit(url: str) -> dict:
     command.append("--chrome-flags=--headless --no-sandbox")
     env = os.environ | {"CHROME_PATH": chromium.path()}
     return json.loads(subprocess.check_output(command, cwd=WORK, env=env))
+
+
+def visits(url: str, least: float) -> list[dict]:
+    """Two visits that agree settle what the median of three would say, or a third decides."""
+    reports = [visit(url), visit(url)]
+    enough = {r["categories"]["performance"]["score"] >= least for r in reports}
+    return reports if len(enough) == 1 else [*reports, visit(url)]
 
 
 def scores(reports: list[dict]) -> dict:
@@ -123,12 +129,12 @@ def main(folder: str, *chosen: str) -> None:
         chrome = playwright.chromium.launch(executable_path=chromium.path(), args=["--no-sandbox"])
         for page in tqdm(chosen or pages(Path(folder))):
             url = f"{root}{page}.html"
-            found = scores([visit(url) for _ in range(RUNS)])
+            least = LOOK_UP if page.startswith(LOOK_UP_PAGES) else READ
+            found = scores(visits(url, least))
             numbers = (f"{name} {100 * found[name]:.0f}" for name in CATEGORIES)
             tqdm.write(f"{page}: {', '.join(numbers)}, {found['KiB']} KiB")
             lines += [f"{page}: lost {name}" for name in found["lost"]]
             lines += [f"{page}: axe {rule}" for rule in violations(chrome, url)]
-            least = LOOK_UP if page.startswith(LOOK_UP_PAGES) else READ
             if found["performance"] < least:
                 lines.append(f"{page}: performance {found['performance']}, asked {least}")
         server.shutdown()
