@@ -20,7 +20,6 @@ from normbook.studies import landscape
 TORCH = (1 / 6) ** 0.5
 BAND = 0.7, 1.5  # losses at which nets are compared
 RATE, FACTORS, STEPS = 0.1, (0.5, 1.0, 2.0, 4.0), 60
-BROKEN = 100.0  # in units of 2/η
 NUMBERS = "range", "length", "change", "smoothness"  # what `numbers` gives, in its order
 LOSS, GRADIENTS = (0, 1), (2, 3)  # which of them speak of the loss, which of gradients
 
@@ -259,27 +258,6 @@ def at_large_rates(seed: int) -> dict[str, float]:
 # The first half of the sentence by itself: that batch norm allows such rates. The bound is that of
 # the whole.
 ALLOWED = Trial(at_large_rates, seeds=range(9340, 9350), bounds={"001-93": 0.0953})
-
-
-def at_the_edge(seed: int) -> dict[str, float]:
-    """The effective smoothness along the ray in units of 2/η, the value above which a step of the
-    rate η overshoots on a quadratic: the median over steps 60 to 119, at four rates, on centred
-    inputs, and on raw ones for the plain net. A net that broke off counts as BROKEN."""
-    nets = {f"{name}, centred": name for name in ("without", "batch norm", "layer norm")}
-    found: dict[str, float] = {}
-    for net, name in (nets | {"without, raw": "without"}).items():
-        split = data.digits(np.random.default_rng(seed), net.rpartition(", ")[2])
-        for rate in (0.01, 0.03, 0.1, 0.3):
-            problem = landscape.digits_problem(split, landscape.NORMS[name], seed, 120)
-            seen, _, _ = landscape.survey(*problem, rate, FACTORS)
-            edge = np.nan_to_num(seen.smoothness * rate / 2, nan=BROKEN).clip(max=BROKEN)
-            found[f"{net}, {rate:g}"] = float(np.median(edge[60:] if len(edge) > 60 else edge))
-    return found
-
-
-# Ten seeds; what is looked at is where the plain network stands beside the others at each rate.
-# That one is smoother would be seen as a tenth less, as in RAYS.
-EDGE = Trial(at_the_edge, seeds=range(8280, 8290), bounds={"control": 0.0953})
 
 
 # A ray that goes up to four rates is ten times as long at a rate ten times as large. So rate and
