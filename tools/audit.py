@@ -24,7 +24,6 @@ from tqdm import tqdm
 
 WORK = Path(__file__).resolve().parents[1] / "_build" / "audit"
 TOOLS = ("lighthouse@12.8.2", "axe-core@4.11.0")
-RUNS = 3  # by which the machine is judged
 CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
 READ, LOOK_UP = 0.97, 0.93  # performance that is asked of a chapter, and of a long table
 LOOK_UP_PAGES = ("chapters/api", "chapters/claims/", "chapters/cheat-sheet", "chapters/errata")
@@ -63,19 +62,7 @@ def visit(url: str, slower: float = 4) -> dict:
     command.append(f"--throttling.cpuSlowdownMultiplier={slower:.2f}")
     command.append("--chrome-flags=--headless --no-sandbox")
     env = os.environ | {"CHROME_PATH": chromium.path()}
-    for _ in range(3):  # now and then Lighthouse ends with 13, a promise that was not kept
-        run = subprocess.run(command, cwd=WORK, env=env, stdout=subprocess.PIPE)
-        if run.returncode != 13:
-            break
-    run.check_returncode()
-    return json.loads(run.stdout)
-
-
-def slowdown(url: str) -> float:
-    """How many times slower a phone is: 4, as Lighthouse has it, on a machine of the class that it
-    means (an index of 1750), and less on a slower one."""
-    indices = [visit(url)["environment"]["benchmarkIndex"] for _ in range(RUNS)]
-    return min(4, 4 * statistics.median(indices) / 1750)
+    return json.loads(subprocess.check_output(command, cwd=WORK, env=env))
 
 
 def visits(url: str, least: float, slower: float) -> list[dict]:
@@ -141,7 +128,9 @@ def main(folder: str, *chosen: str) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         root = f"http://127.0.0.1:{server.server_port}/"
         chrome = playwright.chromium.launch(executable_path=chromium.path(), args=["--no-sandbox"])
-        slower = slowdown(f"{root}intro.html")
+        # Four times, as Lighthouse has it, where its index is 1750, and less on a slower machine.
+        index = visit(f"{root}intro.html")["environment"]["benchmarkIndex"]
+        slower = min(4, 4 * index / 1750)
         print(f"A phone is taken to be {slower:.1f} times slower than this machine.")
         for page in tqdm(chosen or pages(Path(folder))):
             url = f"{root}{page}.html"
