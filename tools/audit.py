@@ -89,8 +89,7 @@ def violations(browser, url: str) -> list[str]:
     """What axe finds on a page, in each view, with everything unfolded."""
     lines = set()
     for width, scheme in VIEWS:
-        view = {"width": width, "height": 800}
-        page = browser.new_page(color_scheme=scheme, viewport=view)
+        page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": 800})
         page.goto(url)
         page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         page.add_script_tag(path=str(WORK / "node_modules" / "axe-core" / "axe.min.js"))
@@ -129,8 +128,7 @@ def main(folder: str, *chosen: str) -> None:
         root = f"http://127.0.0.1:{server.server_port}/"
         chrome = playwright.chromium.launch(executable_path=chromium.path(), args=["--no-sandbox"])
         # Four times, as Lighthouse has it, where its index is 1750, and less on a slower machine.
-        index = visit(f"{root}intro.html")["environment"]["benchmarkIndex"]
-        slower = min(4, 4 * index / 1750)
+        slower = min(4, visit(f"{root}intro.html")["environment"]["benchmarkIndex"] * 4 / 1750)
         print(f"A phone is taken to be {slower:.1f} times slower than this machine.")
         for page in tqdm(chosen or pages(Path(folder))):
             url = f"{root}{page}.html"
