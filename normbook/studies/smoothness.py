@@ -312,8 +312,8 @@ GELU = Trial(at_one_reach_without_kinks, seeds=range(25320, 25330), bounds={"con
 
 
 # Does the network learn better whose β is smaller on the steps that it takes? Three seeds were seen
-# before. At the rate 0.01 the plain net had the smaller β and the higher loss in each; at 0.1 layer
-# norm had the larger β and the lower loss, of it and batch norm; at 0.3 batch norm had the smallest.
+# before. In each, at 0.01 the plain net had the smaller β and the higher loss; at 0.1 layer
+# norm had a larger β than batch norm, and the lower loss; at 0.3 batch norm had the smallest β.
 
 
 def on_its_own_steps(seed: int) -> dict[str, float]:
