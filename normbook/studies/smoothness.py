@@ -317,17 +317,21 @@ GELU = Trial(at_one_reach_without_kinks, seeds=range(25320, 25330), bounds={"con
 
 
 def on_its_own_steps(seed: int) -> dict[str, float]:
-    """The effective smoothness on rays of half to four times the rate, the median over 100 steps
-    (every fifth), and the mean loss of the last 20, by the rate and the net."""
+    """The effective smoothness on rays of half to four times the rate, and the length of the
+    gradient, medians over 100 steps (every fifth); and the mean loss of the last 20; by the rate
+    and the net."""
     split, found = data.digits(np.random.default_rng(seed)), {}
     for rate in (0.01, 0.1, 0.3):
         for name in ("without", "layer norm", "batch norm"):
             problem = landscape.digits_problem(split, landscape.NORMS[name], seed, 100)
             seen, losses, _ = landscape.survey(*problem, rate, FACTORS, every=5)
             found[f"smoothness, {rate:g}, {name}"] = float(np.median(seen.smoothness))
+            lengths = seen.distances[:, 0] / (rate * FACTORS[0])
+            found[f"length, {rate:g}, {name}"] = float(np.median(lengths))
             found[f"loss, {rate:g}, {name}"] = float(losses[-20:].mean())
     return found
 
 
-# Ten seeds, fresh ones. A tenth would be seen.
+# Ten seeds, fresh ones. A tenth would be seen. The lengths of the gradients were added after the
+# others had been seen, to explain them.
 OWN = Trial(on_its_own_steps, seeds=range(25340, 25350), bounds={"control": 0.0953})
