@@ -163,7 +163,7 @@ def curvature(params: Params, loss: Callable, rows: Any) -> float:
 
 
 PICTURES = {
-    "loss": "loss along the ray",
+    "loss": "losses that a probe meets",
     "changes": "change of the gradient",
     "smoothness": "β (small = smooth)",
 }
