@@ -1,10 +1,9 @@
 """Audit the built site: python tools/audit.py FOLDER [PAGE …]
 
-axe looks at every page, wide and narrow, light and dark. Lighthouse visits every page as with a
-phone, twice, and a third time where the two disagree; the median counts. Both come through npm, at
-pinned versions, into _build/audit. The scores depend on the machine, so this is an audit and no
-test: run it where nothing else runs. Lighthouse's index of the machine stands beside them: below
-1,300 or so its phone is slower than any it has in mind, and pages fail that pass elsewhere.
+axe looks at every page, wide and narrow, light and dark, and Lighthouse visits it as with a phone.
+Both come through npm, at pinned versions, into _build/audit. The scores depend on the machine, so
+this is an audit and no test: run it where nothing else runs. Beside them stands Lighthouse's index
+of the machine: below about 1,300 its phone is slower than any that it has in mind.
 """
 
 import gzip
@@ -30,6 +29,7 @@ READ, LOOK_UP = 0.97, 0.93  # performance that is asked of a chapter, and of a l
 LOOK_UP_PAGES = ("chapters/api", "chapters/claims/", "chapters/cheat-sheet", "chapters/errata")
 LOOK_UP_PAGES += ("chapters/frameworks", "chapters/ledger", "chapters/all-layers")
 LOOK_UP_PAGES += ("genindex", "glossary", "references", "report")
+VISITS = 3  # the median of their performance counts
 VIEWS = [(w, scheme) for w in (1280, 390) for scheme in ("light", "dark")]
 
 
@@ -63,13 +63,6 @@ def visit(url: str) -> dict:
     command.append("--chrome-flags=--headless --no-sandbox")
     env = os.environ | {"CHROME_PATH": chromium.path()}
     return json.loads(subprocess.check_output(command, cwd=WORK, env=env))
-
-
-def visits(url: str, least: float) -> list[dict]:
-    """Two visits that agree settle what the median of three would say, or a third decides."""
-    reports = [visit(url), visit(url)]
-    enough = {r["categories"]["performance"]["score"] >= least for r in reports}
-    return reports if len(enough) == 1 else [*reports, visit(url)]
 
 
 def scores(reports: list[dict]) -> dict:
@@ -131,7 +124,7 @@ def main(folder: str, *chosen: str) -> None:
         for page in tqdm(chosen or pages(Path(folder))):
             url = f"{root}{page}.html"
             least = LOOK_UP if page.startswith(LOOK_UP_PAGES) else READ
-            found = scores(visits(url, least))
+            found = scores([visit(url) for _ in range(VISITS)])
             numbers = (f"{name} {100 * found[name]:.0f}" for name in CATEGORIES)
             size = f"{found['KiB']} KiB, index {found['index']:.0f}"
             tqdm.write(f"{page}: {', '.join(numbers)}, {size}")

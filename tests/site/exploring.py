@@ -63,15 +63,13 @@ def open_page(context, body, script):
     html = PAGE.format(css=css, body=body, frame=text("frame.js"), script=script)
     page = context.new_page()
     page.said = listen(page)["console"]
-    page.route(
-        "**/*", lambda route: route.fulfill(content_type="text/html; charset=utf-8", body=html)
-    )
-    page.route(
-        "**/*.js",
-        lambda route: route.fulfill(
-            content_type="text/javascript", body=text(f"data/{route.request.url.split('/')[-1]}")
-        ),
-    )
+
+    def answer(route):
+        name = route.request.url.split("/")[-1]
+        kind, body = ("javascript", text(f"data/{name}")) if ".js" in name else ("html", html)
+        route.fulfill(content_type=f"text/{kind}; charset=utf-8", body=body)
+
+    page.route("**/*", answer)
     page.goto(f"{HOST}/page.html")
     return page
 

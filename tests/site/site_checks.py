@@ -78,6 +78,7 @@ async def look(context, url):
     await page.add_style_tag(content="math { font-family: math !important }")
     await page.evaluate(WHOLE)
     seen[ALWAYS]["extent"] = await page.evaluate(page_budget.MEASURE)  # while folds are closed
+    seen[ALWAYS]["covered"] = await page.evaluate(COVERED)
     await page.evaluate(READY)
     for (width, scheme), scripts in VIEWS.items():
         await page.set_viewport_size({"width": width, "height": HEIGHT})
@@ -248,6 +249,12 @@ BROKEN = """() => [...document.querySelectorAll('span.math')]
   .filter(formula => formula.getClientRects().length > 1)
   .map(formula => `in two lines: ${formula.textContent.slice(0, 100)}`)"""
 
+# Each mark of a fold can be met by itself.
+COVERED = """() => [...document.querySelectorAll('.hide:not([open]) > summary')]
+  .map(e => [e.getBoundingClientRect(), e.textContent.trim()])
+  .filter(([a], i, all) => all.some(([b], j) => j > i && Math.hypot(a.x - b.x, a.y - b.y) < 20))
+  .map(([, text]) => `covered: ${text}`)"""
+
 # The contrast of WCAG 2: a canvas turns any notation of a colour into numbers.
 CONTRAST = """() => {
   const pen = Object.assign(document.createElement('canvas'), {width: 1, height: 1})
@@ -307,7 +314,7 @@ BOTH = {"contrast": CONTRAST, "ground": GROUND} | ROOM
 VIEWS = {DESK: ONCE | BOTH, PHONE: BOTH}
 # The checks that list what is wrong.
 LINES = ("console", "foreign requests", "failed requests", "mathematics", "markdown", "images")
-LINES += ("contrast", *ROOM)
+LINES += ("contrast", "covered", *ROOM)
 
 
 def link_problems(seen, root, folder, ids):

@@ -373,6 +373,8 @@ BAD = """<!doctype html><html lang="en"><title>bad</title><style>
 <div style="width: 5em; overflow: hidden"><img src="_static/favicon.svg" alt="" width="200"></div>
 <div style="width: 5em; overflow: auto; white-space: nowrap">in a box that can be scrolled</div>
 <p>| a | b |\n|---|---|</p>
+<details class="hide"><summary>upper mark</summary></details>
+<details class="hide" style="margin-top: -1em"><summary>lower mark</summary></details>
 <script>console.error("planted"); undefined.planted</script></article></body></html>"""
 # Random digits do not pack: these weigh more than 300 KiB.
 NOISE = random.Random(0).randbytes(320_000).hex()
@@ -402,6 +404,7 @@ REPORTED = [
     ("cut off", "over the edge"),
     ("cut off", "favicon"),
     ("broken", "in two lines: 12345678, and"),
+    ("covered", "covered: upper mark"),
     ("contrast", f"{DESK}: contrast 1.6"),
     ("contrast", f"{PHONE}: contrast 1.3"),
 ]
