@@ -123,22 +123,24 @@ def lighter_pictures(app, page: str, body: str) -> str:
         pieces = webp(png, Path(app.outdir, app.builder.imagedir))
         seen += 1
         later = 'loading="lazy" decoding="async" ' if seen > 1 else ""
-        tags, whole = [], sum(p.width for p in pieces if not p.scale)
+        tags, lines, whole = [], [], sum(p.width for p in pieces if not p.scale)
         for n, p in enumerate(pieces):
             # On a phone: in a line of its own, or behind the scale.
             behind = pieces[n - 1] if n and pieces[n - 1].scale else None
             beside = pieces[n + 1] if p.scale else behind
-            line = p.width + (beside.width if beside else 0)
+            lines.append(p.width + (beside.width if beside else 0))
             wide = f"width: {100 * p.width / whole:.3f}%; "
-            narrow = f"--narrow: min({99.9 * p.width / line:.1f}%, {p.width}px)"
+            narrow = f"--narrow: min({99.9 * p.width / lines[-1]:.1f}%, {p.width}px)"
             style = f'style="{wide}{narrow}" ' if len(pieces) > 1 else ""
             style += 'class="scale" ' if p.scale else ""
             tag = match[0].replace(match[1], f"{up}/{p.file}")
             tag = ALT.sub('alt="(the picture goes on)"', tag) if tags else tag
             size = f'<img width="{p.width}" height="{p.height}" {style}{later}'
             tags.append(tag.replace("<img ", size, 1))
-        one = f'<span class="panels" style="width: {whole}px">{"".join(tags)}</span>'
-        return one if len(pieces) > 1 else tags[0]
+        if len(pieces) == 1:
+            return tags[0]
+        style = f"width: {whole}px; --line: {max(lines)}px"
+        return f'<span class="panels" style="{style}">{"".join(tags)}</span>'
 
     return PICTURE.sub(rewritten, body)
 
