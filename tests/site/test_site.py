@@ -302,22 +302,21 @@ def test_on_a_phone_the_contents_open_take_the_focus_and_close_by_a_key(opened):
 
 SCALES = """() => [...document.querySelectorAll('.cell_output figure img')]
   .map(image => image.getBoundingClientRect().width / image.getAttribute('width'))
-  .filter(scale => scale > 0)
-"""
+  .filter(scale => scale > 0)"""
+IN_ROWS = """() => [...document.querySelectorAll('.panels .scale')]
+  .map(scale => scale.offsetLeft - scale.parentElement.firstElementChild.offsetLeft)"""
 
 
-def test_on_a_phone_the_letters_of_figures_have_nine_pixels_and_wide_ones_are_reached_by_keys(
-    opened,
-):
+def test_on_a_phone_figures_have_letters_of_nine_pixels_and_a_scale_in_each_row(opened):
     page = opened("chapters/batch-norm.html")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_selector("figure.wide[tabindex='0']", state="attached")
     smallest = 8 * 110 / 72  # pixels: 8 points, at the dots an inch of normbook/page.mplstyle
-    assert min(page.evaluate(SCALES)) * smallest >= 9
-    sizes = [
-        size for _, cell in read_cells() for size in re.findall(r"fontsize=(\d+)", cell.source)
-    ]
-    assert min(map(int, sizes)) >= 8
+    for width in (600, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_selector("figure.wide[tabindex='0']", state="attached")  # met by keys
+        assert min(page.evaluate(SCALES)) * smallest >= 9
+        assert {*page.evaluate(IN_ROWS)} == {0}
+    text = "".join(cell.source for _, cell in read_cells())
+    assert min(map(int, re.findall(r"fontsize=(\d+)", text))) >= 8
 
 
 AT = "id => Math.abs(document.getElementById(id).getBoundingClientRect().top) < 150"
