@@ -32,16 +32,12 @@ $$ (one)
 What *it* shows.
 ```
 
-```{{cell-table}} chapters/outputs.ipynb tabled
-```
-
 A [short claim: holds](chapters/{CARD}002-08), [002-07](chapters/{CARD}002-07), [page](wrong.md).
 """
 OUTPUTS = [
     {"text/latex": r"$\displaystyle \hat{x}_{k}$"},
     {"text/markdown": "As Markdown:\n\n$$\ns^2\n$$"},
     {"text/markdown": f"| verdict | claim |\n|---|---|\n| holds | [002-08]({CARD}002-08) |"},
-    {"text/markdown": "| layers | loss |\n|---|---|\n| 2 | 0.5 |"},
     {"text/latex": r"$\displaystyle \wrongoutput$"},
 ]
 # What is wrong on a page, and what is said of it.
@@ -54,7 +50,6 @@ WRONG = {
     f"[otherwise: holds](chapters/{CARD}002-07)": "the verdict on claim 002-07, 'holds, with a",
     f"[no verdict](chapters/{CARD}002-08)": "the verdict on claim 002-08, 'holds'",
     "```{cell-picture} chapters/outputs.ipynb title\n```": "with 0 in outputs.ipynb; it has: drawn",
-    "```{cell-table} chapters/outputs.ipynb drawn\n```": "one output of text/markdown, got drawn",
     f"[bare: holds](chapters/{CARD.replace('cell-id=', '')}002-08)": "write #cell-id=claim-002-08",
 }
 
@@ -73,7 +68,6 @@ def built(tmp_path_factory):
     picture = new_output("display_data", {"image/png": PNG})
     shown.append(new_code_cell("draw()", id="drawn", outputs=[picture]))
     shown[-1].metadata["mystnb"] = {"image": {"alt": "A line."}}
-    shown[3].id = "tabled"
     cells = [new_markdown_cell("# Outputs", id="title"), *shown]
     outputs = new_notebook(cells=cells, metadata=refresh.KERNEL)
     nbformat.write(outputs, tree / "chapters" / "outputs.ipynb")
@@ -117,10 +111,9 @@ def test_a_page_is_described_by_its_first_paragraph_with_the_signs_of_its_formul
     assert f'<meta name="description" content="{said}' in text("intro.html")
 
 
-def test_a_page_without_code_shows_the_picture_and_the_table_of_a_cell(text):
+def test_a_page_without_code_shows_the_picture_of_a_cell(text):
     shown = text("intro.html").partition("cell-picture")[2]
     assert 'alt="A line."' in shown and ".webp" in shown and "What <em>it</em>" in shown
-    assert "<p>layers</p></th>" in shown
 
 
 def badges(page):
