@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from normbook.lab import deep, networks, training
@@ -160,25 +159,3 @@ def curvature(params: Params, loss: Callable, rows: Any) -> float:
     along = sum((s * s.detach()).sum() for s in slopes)
     bent = torch.autograd.grad(along, list(free.values()), **options)
     return size(dict(enumerate(bent))) / size(dict(enumerate(slopes)))
-
-
-PICTURES = {
-    "loss": "losses that a probe meets",
-    "changes": "change of the gradient",
-    "smoothness": "β (small = smooth)",
-}
-
-
-def draw(ax: Axes, seen: Ray, what: str, color: str, style: str, label: str) -> None:
-    """One of the three pictures, for one run: a band from the smallest to the greatest value at
-    each step, or, for the smoothness, a line."""
-    look = {"color": color, "ls": style, "lw": 1.2}
-    if what == "smoothness":
-        ax.plot(seen.steps, seen.smoothness, label=label, **look)
-    else:
-        values = {"loss": seen.losses, "changes": seen.changes}[what]
-        low, high = values.min(axis=1), values.max(axis=1)
-        ax.fill_between(seen.steps, low, high, color=color, alpha=0.25, lw=0)
-        ax.plot(seen.steps, high, label=label, **look)
-        ax.plot(seen.steps, low, **look)
-    ax.set(title=PICTURES[what], xlabel="step")
