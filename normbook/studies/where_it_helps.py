@@ -474,7 +474,7 @@ COMPARED = {
 def at_each_rate(seed: int) -> dict[str, float]:
     """The logarithm of the loss at each rate, and the errors at the best one of the map, of the
     nets COMPARED."""
-    known, found = cells(), {}
+    found = {}
     for column, norms in COMPARED.items():
         rates = RATES[column[-1]]
         for norm in norms:
@@ -483,8 +483,7 @@ def at_each_rate(seed: int) -> dict[str, float]:
             ends = train(cell, load(cell), [seed] * len(rates), rates)
             losses = np.log(np.fmin(ends.loss, np.log(10)))
             found |= {f"{name}, {k}": float(loss) for k, loss in enumerate(losses)}
-            best = abs(rates - known[cell]["rate"]).argmin()  # the map has six digits
-            found[f"errors, {name}"] = float(ends.errors[best])
+            found[f"errors, {name}"] = float(ends.errors[best_rate(column, norm)])
     return found
 
 
@@ -494,6 +493,18 @@ def at_each_rate(seed: int) -> dict[str, float]:
 # one rate for both; its centring and RMSNorm lead, its division does not. With momentum or Adam it
 # does not. The bound is that of the map.
 COMPARISON = Trial(at_each_rate, seeds=range(25360, 25370), bounds={"control": MATTERS["log loss"]})
+
+
+def best_rate(column: tuple, norm: str) -> int:
+    """Where the best rate of the map stands among the ten."""
+    rate = cells()[Setting("digits", *column, norm)]["rate"]
+    return int(abs(np.log(RATES[column[-1]] / rate)).argmin())
+
+
+def ends_at(column: tuple, norm: str) -> np.ndarray:
+    """What COMPARISON found: the logarithm of the loss, (rates, seeds)."""
+    name, found = f"{row_of(column)}, {norm}", COMPARISON.results
+    return np.array([found[f"{name}, {k}"] for k in range(len(RATES[column[-1]]))])
 
 
 # How soon has a network learned? That is another question: batch norm can be there sooner and yet
