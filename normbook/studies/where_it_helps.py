@@ -566,7 +566,7 @@ def largest_curvature(cell: Setting, split: Split, params: Params, times: int = 
     options = {"allow_unused": True, "materialize_grads": True}
     slopes = torch.autograd.grad(loss, [*free.values()], create_graph=True, **options)
     direction, found = [torch.ones_like(slope) for slope in slopes], 0.0
-    for _ in range(times):
+    for _ in training.cut_to_stretch(range(times)):
         length = sum((d * d).sum() for d in direction) ** 0.5
         direction = [d / length for d in direction]
         along = sum((s * d).sum() for s, d in zip(slopes, direction, strict=True))
