@@ -507,6 +507,11 @@ def ends_at(column: tuple, norm: str) -> np.ndarray:
     return np.array([found[f"{name}, {k}"] for k in range(len(RATES[column[-1]]))])
 
 
+def end_of(column: tuple, norm: str, rate_of: str | None = None) -> np.ndarray:
+    """The same at the best rate of the norm, or of the norm `rate_of`: (seeds,)."""
+    return ends_at(column, norm)[best_rate(column, rate_of or norm)]
+
+
 def shared(column: tuple, norm: str, seed: int) -> np.ndarray:
     """What all samples share of the inputs of each norm, before training: the squares of the means
     over the samples, summed over the units, divided by the mean squares, (layers,)."""
@@ -527,12 +532,7 @@ def shared(column: tuple, norm: str, seed: int) -> np.ndarray:
 # follows the rate, until the loss is near 1. Seen before, with one seed: 24 for six plain layers on
 # raw pixels, 2.1 for the centring and 2.3 for batch norm; 66, 33 and 29 in twenty layers, and 96
 # for RMSNorm; with skip connections 3, 6, 15 and 6.
-STEEP = {
-    ("dense", 6, "raw", "sgd"): ("none", "centring", "dividing", "batch"),
-    ("dense", 6, "centred", "sgd"): ("none", "batch"),
-    ("dense", 20, "centred", "sgd"): ("none", "centring", "dividing", "batch", "RMS"),
-    ("skip", 20, "centred", "sgd"): ("none", "centring", "dividing", "batch", "RMS"),
-}
+STEEP = dict([*COMPARED.items()][:4])  # those by plain SGD
 
 
 def on_its_way(cell: Setting, split: Split, seed: int) -> Params:
