@@ -145,9 +145,8 @@ def run_map(
 
 
 def write_map(cells: list) -> None:
-    found = {"seed": [*where_it_helps.SEEDS], "cells": cells}
     begun = {name: round_to(loss, 12) for name, loss in where_it_helps.begin().items()}
-    stored = {"found": found, "beginning": begun}
+    stored = {"found": {"seed": [*where_it_helps.SEEDS], "cells": cells}, "beginning": begun}
     store.write_json(FOLDER / "MAP.json", stored | {"digest": digest(stored)})
     script = EXPLORER.read_text("utf-8")
     old = re.search(r"const CELLS = \{.*?\};\n", script, re.S)[0]

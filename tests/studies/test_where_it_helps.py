@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import trials as tool
+from torch.nn.functional import cross_entropy
 
 from normbook.lab import deep, training
 from normbook.studies import where_it_helps as where
@@ -45,6 +46,15 @@ def test_half_of_batch_norm_centres_or_divides(kind, centred, divided):
     assert bool(((y.std(dim=0, correction=0) - 1).abs() < 1e-3).all()) == bool(divided)
 
 
+def test_the_largest_curvature_is_the_greatest_eigenvalue_of_the_whole_hessian(monkeypatch):
+    monkeypatch.setitem(where.NETS, "dense", lambda params, x, norm: x[:, 18:22] @ params["w"])
+    split, w = where.load(SETTING), torch.eye(10, dtype=torch.float64)[:4]
+    x, labels = torch.tensor(split.x_train[:, 18:22]), torch.tensor(split.labels_train)
+    whole = torch.autograd.functional.hessian(lambda w: cross_entropy(x @ w, labels), w)
+    found = where.largest_curvature(SETTING, split, {"w": w}, times=300)
+    assert np.isclose(found, torch.linalg.eigvalsh(whole.reshape(40, 40))[-1], rtol=1e-6)
+
+
 def test_an_edited_map_is_refused(monkeypatch, tmp_path):
     stored = where.load_map()
     stored["found"]["cells"][0][1]["log loss"][0] -= 1
@@ -69,9 +79,8 @@ def test_an_interrupted_map_goes_on_where_it_was_and_ends_with_the_same_bytes(tm
             raise KeyboardInterrupt
         return measured(setting)
 
-    whole = tool.run_map(None, settings, tmp_path / "whole", measured)
     with pytest.raises(KeyboardInterrupt):
         tool.run_map(None, settings, tmp_path / "twice", interrupted)
-    done = len([*(tmp_path / "twice").iterdir()])
-    assert done < len(settings)
+    assert len([*(tmp_path / "twice").iterdir()]) < len(settings)
+    whole = tool.run_map(None, settings, tmp_path / "whole", measured)
     assert tool.run_map(None, settings, tmp_path / "twice", measured) == whole
