@@ -89,9 +89,9 @@ def elsewhere(net: Sequential, split: Split) -> dict[str, Sequential]:
     """Copies with statistics that are not those of the training data."""
     x, zeros = split.x_train, split.labels_train == 0
     return {
-        "0 and 1": fresh(net),
-        "of zeros only": with_statistics_of(net, x[zeros]),
-        "of eight digits": with_statistics_of(net, x[:8]),
+        "fresh (μ = 0, σ² = 1)": fresh(net),
+        "from images of '0' only": with_statistics_of(net, x[zeros]),
+        "from 8 images": with_statistics_of(net, x[:8]),
     }
 
 

@@ -84,13 +84,14 @@ def accuracy(net: nn.Module, digits: tuple, *, by_batches: bool = False) -> floa
 
 @torch.no_grad()
 def reestimate(net: nn.Module, x: torch.Tensor) -> nn.Module:
-    """The same weights, with the mean statistics of batches of x, of 128 or more."""
+    """The same weights, with the mean statistics of mixed batches of x, of 128 or more."""
     fresh = copy.deepcopy(net).eval()
     for norm in norms(fresh):
         norm.reset_running_stats()
         norm.momentum = None  # the mean over all batches
         norm.train()
-    for rows in x.tensor_split(max(1, len(x) // 128)):  # none of a single sample
+    mixed = torch.tensor(np.random.default_rng(0).permutation(len(x)))
+    for rows in x[mixed].tensor_split(max(1, len(x) // 128)):  # none of one sample
         fresh(rows)
     for norm, former in zip(norms(fresh), norms(net), strict=True):
         norm.momentum = former.momentum
@@ -139,5 +140,5 @@ CAUSES: dict[str, Callable[[int, Digits], nn.Module]] = {
     "batches of one kind": lambda s, d: fit(network(s), d, one_kind(s, d), rate=0.1),
     "batches of two": lambda seed, d: plain(seed, d, size=2, steps=1500, rate=0.02),
     "pairs, accumulated": lambda seed, d: plain(seed, d, size=16, parts=8),
-    "dropout before": lambda seed, d: plain(seed, d, dropout=0.5),
+    "dropout": lambda seed, d: plain(seed, d, dropout=0.5),
 }

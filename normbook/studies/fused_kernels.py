@@ -39,14 +39,9 @@ def rate(row: dict, of: str) -> float:
     return operations * float(np.prod(row["shape"])) / row["ms"][of] / 1e6
 
 
-def copy_bandwidth(row: dict) -> float:
-    """GB/s of x.copy(), which reads the bytes of x and writes as many."""
-    return 2 * BYTES * float(np.prod(row["shape"])) / row["ms"]["copy"] / 1e6
-
-
 def cells(rows: list[dict], names: list[str]) -> list[tuple[str, ...]]:
-    """For each layer and shape: how many times as fast as PyTorch, and the share of the copy's
-    bandwidth, forward and backward, into new memory and into memory that is kept."""
+    """For each layer and shape: how many times as fast as PyTorch, forward and backward, into new
+    memory and into memory that is kept."""
     found = []
     for name in names:
         for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
@@ -55,7 +50,7 @@ def cells(rows: list[dict], names: list[str]) -> list[tuple[str, ...]]:
                 for m in MEMORIES
                 for d in ("forward", "backward")
             ]
-            shown = [f"{r['faster'][1]:.1f}, {100 * r['bandwidth'][1]:.0f} %" for r in here]
+            shown = [f"{r['faster'][1]:.1f}" for r in here]
             found.append((name.replace("_", " "), "×".join(map(str, shape)), *shown))
     return found
 
@@ -81,27 +76,24 @@ def summary(rows: list[dict]) -> list[tuple[str, ...]]:
     ]
 
 
-def roofline(rows: list[dict], peak: float) -> Axes:
+def roofline(rows: list[dict], peak: float, bandwidth: float) -> Axes:
     """Operations a second over operations a byte: what memory and arithmetic allow, and what the
-    kernels and PyTorch's reach."""
-    _, ax = plt.subplots(figsize=(7.2, 3.8))
-    bandwidth = median(map(copy_bandwidth, rows))
+    kernels and PyTorch's reach. A line joins the two of a pass, its words stand below."""
+    _, ax = plt.subplots(figsize=(7.2, 4.2))
     reach = np.sort(np.append(np.geomspace(0.2, 4 * peak / bandwidth, 50), peak / bandwidth))
     _ = ax.loglog(reach, np.minimum(bandwidth * reach, peak), "0.35")
-    _ = ax.text(0.22, 0.27 * bandwidth, "bandwidth of a copy", rotation=30, size=8, va="bottom")
+    _ = ax.text(0.22, 0.27 * bandwidth, "bandwidth of a copy", rotation=34, size=8, va="bottom")
     _ = ax.text(peak / bandwidth, 1.1 * peak, "a matrix product", size=8)
-    for of, style in (("ours", "o"), ("torch", "x")):
-        at = [intensity(row["layer"], row["direction"]) for row in rows]
-        reached = [rate(row, of) for row in rows]
-        label = {"ours": "normlib.fused", "torch": "PyTorch"}[of]
-        _ = ax.loglog(at, reached, style, label=label)
-        if of == "ours":
-            for k, (x, y, row) in enumerate(sorted(zip(at, reached, rows, strict=True))):
-                words = f"{row['layer'].replace('_', ' ')}, {row['direction']}"
-                # two lie side by side: the words of one stand below it
-                place = {"xytext": (7, -3)} if k % 2 else {"xytext": (-4, -14)}
-                _ = ax.annotate(words, (x, y), textcoords="offset points", size=8, **place)
-    _ = ax.set(xlabel="operations for each byte", ylabel="speed, GFLOP/s", ylim=(None, 2 * peak))
+    at = [intensity(row["layer"], row["direction"]) for row in rows]
+    reached = [[rate(row, of) for row in rows] for of in ("ours", "torch")]
+    _ = ax.vlines(at, *reached, color="0.7", lw=1)
+    _ = ax.loglog(at, reached[0], "o", label="normlib.fused")
+    _ = ax.loglog(at, reached[1], "x", label="PyTorch")
+    for x, y, row in zip(at, np.min(reached, axis=0), rows, strict=True):
+        words = f"{row['layer'].replace('_', ' ')}, {row['direction']}"
+        place = {"xytext": (0, -8), "textcoords": "offset points", "ha": "center", "va": "top"}
+        _ = ax.annotate(words, (x, y), rotation=90, size=8, **place)
+    _ = ax.set(xlabel="operations for each byte", ylabel="speed, GFLOP/s", ylim=(0.3, 2 * peak))
     _ = ax.legend(loc="lower right")
     return ax
 

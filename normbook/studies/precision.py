@@ -77,9 +77,9 @@ def accuracies(bits: int, seed: int) -> dict[str, float]:
 
     layers = {
         "one step, before folding": before(params, running),
-        "the same, columns stretched": before(other, again),
+        "one step, before folding, units stretched": before(other, again),
         "one step, after folding": after(params, running, False),
-        "a step for each channel": after(params, running, True),
+        "a step for each unit": after(params, running, True),
     }
     return {
         name: float((answers(each, split.x_test) == split.labels_test).mean())
