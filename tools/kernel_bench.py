@@ -34,8 +34,6 @@ ROUNDS, THREADS, GROUPS, PARTS = 5, (1, 2), 32, 64
 REST = 0.01  # seconds
 SHAPES = ((16384, 1024), (4096, 4096), (65536, 256), (32, 64, 56, 56))
 SMALL = ((8, 32), (64, 64), (8, 32, 4, 4))
-MOVED = {"batch_norm": (3, 5)}  # times the bytes of x, forward and backward
-OTHERS = (2, 3)
 # For the C library of Linux: no memory of its own for a large array, none is given back, and all
 # is in huge pages. Else each row would have the pages of whoever was the first to write there.
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
@@ -111,7 +109,6 @@ def row(name: str, shape: tuple[int, ...], threads: int, direction: str) -> dict
     """Forward or backward of one layer on one shape."""
     set_threads(threads)
     calls = prepare(name, shape)
-    moved = MOVED.get(name, OTHERS)[direction == "backward"]
     ours, theirs = getattr(calls, direction), getattr(calls, f"torch_{direction}")
     taken = in_turns({"copy": calls.x.copy, "ours": ours, "torch": theirs})
     return {
@@ -121,7 +118,6 @@ def row(name: str, shape: tuple[int, ...], threads: int, direction: str) -> dict
         "direction": direction,
         "ms": {k: 1e3 * spread(v)[1] for k, v in taken.items()},
         "faster": spread(taken["torch"] / taken["ours"]),
-        "bandwidth": spread(moved / 2 * taken["copy"] / taken["ours"]),
     }
 
 

@@ -69,10 +69,6 @@ def summary(rows: list[dict]) -> list[tuple[str, ...]]:
         ("of layer norm and RMSNorm", *(f"{middle(side, 'faster'):.1f}" for side in of_rows)),
         ("the least", *(f"{min(r['faster'][1] for r in side):.1f}" for side in sides)),
         ("slower than PyTorch", *(f"{len(lost(side))} of {len(side)}" for side in sides)),
-        (
-            "median, share of the copy's bandwidth",
-            *(f"{100 * middle(side, 'bandwidth'):.0f} %" for side in sides),
-        ),
     ]
 
 
