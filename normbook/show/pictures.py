@@ -78,18 +78,18 @@ def graph(derivation: Derivation, start: str = "x", output: str = "y") -> Axes:
 def transformer_block() -> Axes:
     """Half a transformer block: the stream below, its branch above; an orange box is a place where
     some models have a norm."""
-    _, ax = plt.subplots(figsize=(4.0, 1.9))
+    _, ax = plt.subplots(figsize=(4.8, 2.1))
     grey = {"color": "0.45", "lw": 1.2}
     arrow = {"arrowprops": {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0, **grey}}
-    ax.annotate("", (9.2, 0), (0, 0), **arrow)
-    ax.plot([0.6, 0.6, 6.9], [0, 1.7, 1.7], **grey)
-    ax.annotate("", (6.9, 0.35), (6.9, 1.7), **arrow)
-    ax.vlines([3.3, 4.2], 1.7, 2.8, **grey)
-    norms = {"pre": (1.6, 1.7), "branch output": (5.7, 1.7), "post": (8.1, 0)}
-    norms |= {"queries": (3.3, 2.8), "keys": (4.2, 2.8)}
+    ax.annotate("", (11.2, 0), (0, 0), **arrow)
+    ax.plot([0.6, 0.6, 8.9], [0, 1.7, 1.7], **grey)
+    ax.annotate("", (8.9, 0.35), (8.9, 1.7), **arrow)
+    ax.vlines([3.9, 4.8], 1.7, 2.9, **grey)
+    norms = {"pre": (1.4, 1.7), "branch output": (7.2, 1.7), "post": (10.1, 0)}
+    norms |= {"queries": (3.9, 2.9), "keys": (4.8, 2.9)}
     boxes = [(at, "N", {"fc": "#F6CFAE"}) for at in norms.values()]
-    boxes += [((3.75, 1.7), "attention", {"fc": "#DCEAF4"})]
-    boxes += [((6.9, 0), "+", {"fc": "white", "boxstyle": "circle"})]
+    boxes += [((4.35, 1.7), "branch\n(here attention)", {"fc": "#DCEAF4"})]
+    boxes += [((8.9, 0), "+", {"fc": "white", "boxstyle": "circle"})]
     for at, text, look in boxes:
         box = {"boxstyle": "round,pad=0.35", "ec": "0.35", **look}
         ax.text(*at, text, ha="center", va="center", size=9, bbox=box)
@@ -97,8 +97,10 @@ def transformer_block() -> Axes:
         beside = {"queries": (x - 0.4, y, "right"), "keys": (x + 0.4, y, "left")}
         x, y, side = beside.get(name, (x, y - 0.6, "center"))
         ax.text(x, y, name, ha=side, va="center", size=9)
-    ax.text(0, -0.6, "stream x", va="center", size=9)
-    ax.set(xlim=(-0.1, 9.3), ylim=(-0.85, 3.2), xticks=[], yticks=[])
+    ax.plot([1.4, 1.4, 7.2, 7.2], [0.85, 0.7, 0.7, 0.85], color="0.45", lw=0.8)
+    ax.text(4.3, 0.42, "both sides = these two", ha="center", va="center", size=9)
+    ax.text(0, -0.5, "stream x", va="center", size=9)
+    ax.set(xlim=(-0.1, 11.3), ylim=(-0.85, 3.3), xticks=[], yticks=[])
     ax.grid(False)
     ax.spines[:].set_visible(False)
     return ax

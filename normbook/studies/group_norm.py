@@ -44,16 +44,16 @@ def quiet_deviation(channels: int, factor: float) -> float:
 
 
 def trained(
-    digits: Split, seed: int, size: int, groups: int = 8, rate: float = 0.02
+    digits: Split, seed: int, size: int, groups: int = 8, rate: float = 0.02, eps: float = 1e-5
 ) -> tuple[float, float]:
     """Test accuracy after 600 steps on batches of this size, with batch and with group norm, from
-    one start."""
+    one start; `eps` is that of group norm."""
     start = np.random.default_rng(seed)
     net = networks.dense((64, 64, 64, 10), start)
     order = list(training.batches(len(digits.x_train), size, 600, start))
     task, asked = (digits.x_train, digits.labels_train), digits.x_test
     _, *by_batch = networks.train_batch_norm(net, *task, order, rate=rate)
-    norm = partial(group_norm, groups=groups)
+    norm = partial(group_norm, groups=groups, eps=eps)
     gradient = networks.gradient(*task, (norm, group_norm_backward))
     net = training.train(net, gradient, order, rate)[1]
     right = networks.predict(*by_batch, asked) == digits.labels_test

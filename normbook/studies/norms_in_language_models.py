@@ -59,7 +59,7 @@ def post(x: Array, branch: Norm, norm: Norm) -> Array:
     return norm(x + branch(x))
 
 
-def behind(x: Array, branch: Norm, norm: Norm) -> Array:
+def branch_output(x: Array, branch: Norm, norm: Norm) -> Array:
     return x + norm(branch(x))
 
 
@@ -67,7 +67,7 @@ def both_sides(x: Array, branch: Norm, norm: Norm, after: Norm) -> Array:
     return x + after(branch(norm(x)))
 
 
-PLACES = {"pre": pre, "post": post, "branch output": behind, "both sides": both_sides}
+PLACES = {"pre": pre, "post": post, "branch output": branch_output, "both sides": both_sides}
 
 
 def unit_rms(x: Array) -> Array:

@@ -365,6 +365,12 @@ def turns(path: np.ndarray) -> np.ndarray:
     return np.degrees(np.abs(np.diff(np.arctan2(path[:, 1], path[:, 0]))))
 
 
+def corner(at: np.ndarray, step: np.ndarray, size: float = 0.12) -> np.ndarray:
+    """The mark of a right angle between a step and the way back to the origin, as three points."""
+    back, along = -at / np.linalg.norm(at), step / np.linalg.norm(step)
+    return at + size * np.array([back, back + along, along])
+
+
 def plain_path(goals: np.ndarray, start: np.ndarray, steps: int, rate: float = 0.5) -> np.ndarray:
     """Weights without weight norm, from the direction of `start`, pulled to the goals in turn."""
     path = [start / np.linalg.norm(start)]
