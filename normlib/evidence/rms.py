@@ -133,7 +133,7 @@ PARTIAL_RMS_NORM = Case(
             ),
         ),
         plant(
-            "mean over k divided by n",
+            "mean over k divided by m",
             FIRST,
             "(d * xhat).sum(axis=-1, keepdims=True) / k",
             "(d * xhat).sum(axis=-1, keepdims=True) / dy.shape[-1]",
