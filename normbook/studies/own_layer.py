@@ -18,8 +18,8 @@ def rms_norm(x, weight, eps=1e-6):
 
 def rms_norm_backward(dy, cache):
     x, r, weight = cache
-    g = dy * weight
-    dx = r * g - x * r**3 * np.mean(g * x, axis=-1, keepdims=True)
+    d = dy * weight
+    dx = r * d - x * r**3 * np.mean(d * x, axis=-1, keepdims=True)
     return dx, np.sum(dy * x * r, axis=0)
 
 
@@ -29,10 +29,10 @@ def reference(x, weight, *, eps):
 
 
 def weight_twice_backward(dy, cache):
-    """The second term of dx has the weight once more; it stands in g already."""
+    """The second term of dx has the weight once more; it stands in d already."""
     x, r, weight = cache
-    g = dy * weight
-    dx = r * g - weight * x * r**3 * np.mean(g * x, axis=-1, keepdims=True)
+    d = dy * weight
+    dx = r * d - weight * x * r**3 * np.mean(d * x, axis=-1, keepdims=True)
     return dx, np.sum(dy * x * r, axis=0)
 
 
@@ -60,8 +60,8 @@ class RMSNorm(torch.autograd.Function):
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
         r = (x * x).mean(-1, keepdim=True).add(ctx.eps).rsqrt()
-        g = dy * weight
-        dx = r * g - x * r**3 * (g * x).mean(-1, keepdim=True)
+        d = dy * weight
+        dx = r * d - x * r**3 * (d * x).mean(-1, keepdim=True)
         return dx, (dy * x * r).sum(0), None
 
 
@@ -88,8 +88,8 @@ class SavedOnTheWay(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dy):
         x, weight, r = ctx.saved_tensors
-        g = dy * weight
-        dx = r * g - x * r**3 * (g * x).mean(-1, keepdim=True)
+        d = dy * weight
+        dx = r * d - x * r**3 * (d * x).mean(-1, keepdim=True)
         return dx, (dy * x * r).sum(0), None
 
 
