@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from normbook.lab import data, training
+from normlib import recipes
 
 Digits = tuple[torch.Tensor, torch.Tensor]  # images (n, 64), labels (n,)
 
@@ -82,20 +83,10 @@ def accuracy(net: nn.Module, digits: tuple, *, by_batches: bool = False) -> floa
     return 100 * float(right.float().mean())
 
 
-@torch.no_grad()
 def reestimate(net: nn.Module, x: torch.Tensor) -> nn.Module:
     """The same weights, with the mean statistics of mixed batches of x, of 128 or more."""
-    fresh = copy.deepcopy(net).eval()
-    for norm in norms(fresh):
-        norm.reset_running_stats()
-        norm.momentum = None  # the mean over all batches
-        norm.train()
     mixed = torch.tensor(np.random.default_rng(0).permutation(len(x)))
-    for rows in x[mixed].tensor_split(max(1, len(x) // 128)):  # none of one sample
-        fresh(rows)
-    for norm, former in zip(norms(fresh), norms(net), strict=True):
-        norm.momentum = former.momentum
-    return fresh.eval()
+    return recipes.reestimate(net, x[mixed].tensor_split(max(1, len(x) // 128)))
 
 
 def average_weights(seed: int, digits: Digits) -> nn.Module:

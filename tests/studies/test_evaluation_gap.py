@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from normbook.studies import evaluation_gap as evaluation
+from normlib import recipes
 
 TRAIN, _ = evaluation.digits()
 
@@ -36,3 +37,12 @@ def test_accumulated_parts_are_one_step_with_the_mean_gradient():
     pairs = zip(whole.parameters(), parts.parameters(), strict=True)
     assert all(torch.allclose(one, other, atol=1e-12) for one, other in pairs)
     assert not torch.equal(whole[0].weight, net[0].weight)
+
+
+def test_new_statistics_of_sorted_samples_are_those_of_all():
+    """Sorted by what is normalized, whole batches differ; their own variances would be too small."""
+    net = torch.nn.Sequential(torch.nn.BatchNorm1d(1).double())
+    x = torch.arange(1024.0, dtype=torch.float64)[:, None]
+    found = evaluation.reestimate(net, x)[0].running_var / x.var()
+    of_sorted = recipes.reestimate(net, x.split(128))[0].running_var / x.var()
+    assert abs(found - 1) < 0.05 and of_sorted < 0.05
