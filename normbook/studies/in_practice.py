@@ -47,24 +47,6 @@ def measure_move(names: list[str], factor: float = 0.9, **options) -> float:
     return float((net(inputs()) - before).norm() / before.norm())
 
 
-def decay_groups(net: nn.Module, decay: float) -> list[dict]:
-    """Matrices and kernels with weight decay; what has a single axis, or is of a norm, without."""
-    kinds = nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm
-    norms = [m for m in net.modules() if isinstance(m, kinds)]
-    of_norms = {p for norm in norms for p in norm.parameters()}
-    weights, spared = [], []
-    for name, p in net.named_parameters():  # a tied matrix comes once
-        single = p.numel() == max(p.shape, default=1)  # (C,), but (C, 1, 1) as well
-        length = name.endswith(("weight_g", "original0"))  # of weight normalization
-        matrix = p.ndim > 1 and "weight" in name and not length  # with one row, say
-        free = p in of_norms or (single and not matrix)
-        (spared if free else weights).append(p)
-    return [
-        {"params": weights, "weight_decay": decay},
-        {"params": spared, "weight_decay": 0.0},
-    ]
-
-
 def masked_batch_norm(norm: nn.BatchNorm1d, x: Tensor, mask: Tensor) -> Tensor:
     """Normalize the valid positions of x (N, C, T) by themselves; mask (N, T)."""
     rows = x.transpose(1, 2)

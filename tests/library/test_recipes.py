@@ -44,18 +44,62 @@ def numbers(*shape):
     return torch.randn(shape, dtype=torch.float64)
 
 
+def split(net, **options):
+    """The names of the parameters that decay, and of those that do not, each as often as held."""
+    names = {p: name for name, p in net.named_parameters()}
+    decayed, spared = recipes.param_groups(net, weight_decay=0.1, **options)
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.1, 0)
+    return [[names[p] for p in group["params"]] for group in (decayed, spared)]
+
+
 def test_weights_decay_once_and_gains_do_not_nor_those_of_a_class_that_is_named():
     odd, long = nn.MultiheadAttention(4, 1), parametrizations.weight_norm(nn.Linear(4, 1))
     net = nn.Sequential(nn.Embedding(7, 4), nn.LayerNorm((3, 4)), odd, nn.Linear(4, 7), long)
     net[3].weight = net[0].weight
-    names = {p: name for name, p in net.named_parameters()}
-    groups = recipes.param_groups(net, weight_decay=0.1, norms=[type(odd)])
-    weights, spared = ([names[p] for p in group["params"]] for group in groups)
+    weights, spared = split(net, norms=[type(odd)])
+    named = dict(net.named_parameters())
     wanted = ["0.weight", "2.out_proj.weight", "4.parametrizations.weight.original1"]
-    assert weights == wanted and sorted(weights + spared) == sorted(names.values())
-    assert [group["weight_decay"] for group in groups] == [0.1, 0]
-    by_axes = {name for p, name in names.items() if p.ndim > 1}  # a common rule
+    assert weights == wanted and sorted(weights + spared) == sorted(named)
+    by_axes = {name for name, p in named.items() if p.ndim > 1}  # a common rule
     assert {"1.weight", "1.bias", "2.in_proj_weight"} < by_axes - {*weights}
+
+
+class Gain(nn.Module):
+    """What scales each channel, in a class that PyTorch does not know."""
+
+    def __init__(self, name, *shape):
+        super().__init__()
+        self.register_parameter(name, nn.Parameter(torch.ones(shape)))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("weight", [6]), ("layer_scale", [6, 1, 1]), ("gamma", [1, 6, 1, 1]), ("logit_scale", [])],
+)
+def test_a_gain_in_a_class_of_somebody_else_does_not_decay(name, shape):
+    assert split(Gain(name, *shape)) == [[], [name]]
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Linear(4, 3), nn.Linear(4, 1), nn.Linear(1, 4), nn.Conv2d(4, 3, 1)]
+)
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_the_lengths_of_weight_normalization_do_not_decay_but_its_directions_do(layer):
+    old, new = nn.utils.weight_norm, nn.utils.parametrizations.weight_norm
+    directions = ["weight_v"], ["parametrizations.weight.original1"]
+    for normed, direction in zip((old, new), directions, strict=True):
+        decayed, spared = split(normed(copy.deepcopy(layer)))
+        assert decayed == direction and len(spared) == 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Linear(1, 6), nn.Linear(6, 1), nn.Conv2d(6, 1, 1), nn.Embedding(1, 6), nn.LSTM(1, 6)],
+)
+def test_a_layer_with_one_input_or_one_output_decays_like_any_other(layer):
+    decayed, spared = split(layer)
+    assert decayed == [name for name in dict(layer.named_parameters()) if "weight" in name]
+    assert all("bias" in name for name in spared)
 
 
 def test_a_frozen_norm_stays_frozen_through_train_in_a_copy_and_in_a_file():

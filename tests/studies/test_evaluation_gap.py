@@ -40,7 +40,7 @@ def test_accumulated_parts_are_one_step_with_the_mean_gradient():
 
 
 def test_new_statistics_of_sorted_samples_are_those_of_all():
-    """Sorted by what is normalized, whole batches differ; their own variances would be too small."""
+    """In sorted batches the variances within them are too small."""
     net = torch.nn.Sequential(torch.nn.BatchNorm1d(1).double())
     x = torch.arange(1024.0, dtype=torch.float64)[:, None]
     found = evaluation.reestimate(net, x)[0].running_var / x.var()
