@@ -64,6 +64,13 @@ def stationary(norm: Norm, rng: np.random.Generator, strength: Strength) -> Norm
     return with_noise
 
 
+def silenced(norm: Norm, strength: Strength = PAPER) -> Norm:
+    """The norm with the noise at its mean: no shift, and the factor that every layer has learned
+    with. Without that factor the last layer would be judged at 8/9 of its usual outputs."""
+    factor = (1 + strength.n_scale) / 2
+    return lambda z, gamma, beta: (factor * norm(z, gamma, beta)[0], None)
+
+
 def at_last(norm: Norm, quiet: Norm, layers: int) -> Norm:
     """One norm in the last of so many layers, another in those below."""
     following = itertools.cycle([quiet] * (layers - 1) + [norm])
@@ -87,12 +94,17 @@ def prepare(
 ) -> tuple[Params, Norm]:
     """A ReLU net with this many hidden layers of 50 units, and its norm, "plain" or "batch",
     or "plain, deviations" for noise in deviations of the units."""
-    quiet = {"plain": networks.no_norm, "batch": batch_norm}[norm.removesuffix(", deviations")]
-    rng = np.random.default_rng(1000 + seed)
+    quiet, rng = silence(norm, False), np.random.default_rng(1000 + seed)
     used = noisy(quiet, rng, strength) if noise else quiet
     if noise and norm.endswith("deviations"):
         used = in_deviations(rng)
     return deep.dense((digits.x_train.shape[1], *[50] * layers, 10), seed), used
+
+
+def silence(norm: str, noise: bool) -> Norm:
+    """What judges a net of `prepare`: its norm, in a noisy net with the noise at its mean."""
+    quiet = {"plain": networks.no_norm, "batch": batch_norm}[norm.removesuffix(", deviations")]
+    return silenced(quiet) if noise else quiet
 
 
 def follow(
@@ -101,19 +113,18 @@ def follow(
     """Train on batches of 128; how it ended, to six decimals.
 
     loss: the mean of the last 20 batches, with the noise; None if it is not finite.
-    accuracy: on the test digits with the noise, and quiet: the same without it.
+    accuracy: on the test digits with the noise, and quiet: the same with the noise at its mean.
     """
     params, used = prepare(digits, norm=norm, noise=noise, layers=layers, seed=seed)
     order = training.batches(len(digits.x_train), 128, steps, np.random.default_rng(seed))
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
     losses, params = training.train(params, deep.gradient(loss), order, rate)
     test = torch.tensor(digits.x_test), torch.tensor(digits.labels_test)
-    silent = prepare(digits, norm=norm, noise=False, layers=layers, seed=seed)[1]
     end = losses[-20:].mean()
     return {
         "loss": round(end, 6) if np.isfinite(end) else None,
         "accuracy": round(networks.accuracy(params, *test, used), 6),
-        "quiet": round(networks.accuracy(params, *test, silent), 6),
+        "quiet": round(networks.accuracy(params, *test, silence(norm, noise)), 6),
     }
 
 
@@ -154,7 +165,7 @@ def jumps(values: np.ndarray) -> tuple[float, float]:
 
 
 class End(NamedTuple):
-    """How a training ended, measured without the noise."""
+    """How a training ended, measured with the noise at its mean."""
 
     loss: float  # on all training digits, at most that of guessing
     train: float  # the accuracies
@@ -166,16 +177,15 @@ def end(
 ) -> End:
     """Train one of NETS for 200 steps. `order_seed` draws the batches, else the seed does."""
     norm, noise = NETS[net]
-    setting = {"norm": norm, "layers": layers, "seed": seed}
-    params, used = prepare(digits, noise=noise, **setting)
-    silent = prepare(digits, noise=False, **setting)[1]
-    return judge(digits, params, used, silent, rate, seed if order_seed is None else order_seed)
+    params, used = prepare(digits, norm=norm, noise=noise, layers=layers, seed=seed)
+    silent, drawn = silence(norm, noise), seed if order_seed is None else order_seed
+    return judge(digits, params, used, silent, rate, drawn)
 
 
 def judge(
     digits: Split, params: Params, used: Norm, silent: Norm, rate: float, order_seed: object
 ) -> End:
-    """Train for 200 steps with one norm, and judge with another that has no noise."""
+    """Train for 200 steps with one norm, and judge with another, whose noise is silenced."""
     rng = np.random.default_rng(order_seed)
     order = training.batches(len(digits.x_train), 128, 200, rng)
     loss = deep.cross_entropy_loss(used, digits.x_train, digits.labels_train)
@@ -187,7 +197,12 @@ def judge(
     return End(min(found, GUESSING) if np.isfinite(found) else GUESSING, *right)
 
 
-# The trials. All four nets are judged by one measure, the training loss without the noise.
+# The trials. All nets are judged by one measure, the training loss with the noise at its mean. In
+# an earlier version the noise was left out when they were judged, its factor with it, of mean 9/8:
+# a net that was trained with the constant factor, and with no noise, was then 1.45 times worse.
+# So all five trials were set up again, on seeds that nobody had looked at, with the former bounds.
+# (Seen before, of SHIFTING on its former seeds with the factor kept: moving 0.91 and at rest 1.40
+# behind all norms, 0.73 and 0.71 behind the last; the shift alone 1.06 and 1.58, 0.89 and 0.87.)
 
 
 RATES = tuple(2.0 ** np.arange(-4, 1))  # from 0.06 to 1
@@ -262,13 +277,13 @@ def deeper(seed: int) -> dict[str, float]:
 # santurkar2018-3, which is judged at the best rate of the plain net.
 SHALLOW = Trial(
     shallow,
-    seeds=range(8200, 8210),
+    seeds=range(35000, 35010),
     bounds={"santurkar2018-3": 0.0953, "001-11": 0.405, "001-60": -0.01},
 )
 # santurkar2018-4: a net trains if it gets below half of the loss of guessing. 000-60: batch norm
 # leads, and more than half of its lead in log loss is kept with the noise. It is judged here
 # because five layers leave batch norm little lead on centred inputs.
-DEEPER = Trial(deeper, seeds=range(8220, 8230), bounds={"santurkar2018-4": 0.5, "000-60": 0.0})
+DEEPER = Trial(deeper, seeds=range(35020, 35030), bounds={"santurkar2018-4": 0.5, "000-60": 0.0})
 
 
 def same_rate(seed: int) -> dict[str, float]:
@@ -291,38 +306,45 @@ def same_rate(seed: int) -> dict[str, float]:
 # from seed to seed, that its ten seeds left 001-11 undecided. The slide compares two nets that
 # differ in nothing but the noise, so here both have the same rate. A tenth would matter, as on all
 # of these pages.
-SAME_RATE = Trial(same_rate, seeds=range(8240, 8250), bounds={"001-11": 0.0953})
+SAME_RATE = Trial(same_rate, seeds=range(35040, 35050), bounds={"001-11": 0.0953})
+
+
+NOISES = {"0.5": PAPER, "2": PAPER._replace(n_mean=2.0), "alone": Strength(0.5, 1.0, 0.0, 0.0)}
 
 
 def run_shifting(seed: int) -> dict[str, float]:
     """Five hidden layers with batch norm: the logarithm of the loss with noise over that without,
     the mean over two rates, for noise that moves the distribution of a unit from step to step and
     for noise of the same size that does not; behind all layers, and behind the last hidden layer
-    only, where no later norm can take it back. by the shift: what the moving costs beyond that."""
+    only, where no later norm can take it back. by the shift: what the moving costs beyond that.
+    The noise of the paper, with a shift four times as large, and the shift alone. factor: trained
+    with the constant mean of the factor and judged without it, as noisy nets once were here."""
     digits, found = data.digits(np.random.default_rng(seed)), {}
     params, quiet = prepare(digits, norm="batch", noise=False, layers=5, seed=seed)
 
-    def log_loss(norm: Norm) -> np.ndarray:
-        ends = (judge(digits, params, norm, quiet, rate, seed) for rate in (0.1, 0.3))
+    def log_loss(norm: Norm, silent: Norm) -> np.ndarray:
+        ends = (judge(digits, params, norm, silent, rate, seed) for rate in (0.1, 0.3))
         return np.log([found.loss for found in ends])
 
-    base = log_loss(quiet)
-    for n_mean in (0.5, 2.0):
-        for place, layers in (("all", 1), ("last", 5)):
-            costs = []
+    base = log_loss(quiet, quiet)
+    for place, layers in (("all", 1), ("last", 5)):
+        for size, strength in NOISES.items():
+            costs, silent = [], at_last(silenced(quiet, strength), quiet, layers)
             for kind in (noisy, stationary):
                 rng = np.random.default_rng(1000 + seed)
-                norm = kind(batch_norm, rng, PAPER._replace(n_mean=n_mean))
-                costs.append(float((log_loss(at_last(norm, quiet, layers)) - base).mean()))
-            name = f"{place}, {n_mean:g}"
+                norm = at_last(kind(batch_norm, rng, strength), quiet, layers)
+                costs.append(float((log_loss(norm, silent) - base).mean()))
+            name = f"{place}, {size}"
             found |= {f"moving, {name}": costs[0], f"at rest, {name}": costs[1]}
             found[f"by the shift, {name}"] = costs[0] - costs[1]
+        constant = at_last(silenced(quiet), quiet, layers)
+        found[f"factor, {place}"] = float((log_loss(constant, quiet) - base).mean())
     return found
 
 
 # The control for the word "stability": noise of the same size that leaves every distribution where
 # it is. That the moving itself costs would be seen as a loss higher by a tenth.
-SHIFTING = Trial(run_shifting, seeds=range(8260, 8270), bounds={"control": 0.0953})
+SHIFTING = Trial(run_shifting, seeds=range(35060, 35070), bounds={"control": 0.0953})
 
 
 # DEEPER ended its rates at 1, where batch norm was at its best, and did not look at the movement
@@ -368,4 +390,4 @@ def twelve(seed: int) -> dict[str, float]:
 
 
 # The bounds of SHALLOW and of DEEPER.
-TWELVE = Trial(twelve, seeds=range(9550, 9560), bounds={"santurkar2018-3": 0.0953, "000-60": 0.0})
+TWELVE = Trial(twelve, seeds=range(35080, 35090), bounds={"santurkar2018-3": 0.0953, "000-60": 0.0})
