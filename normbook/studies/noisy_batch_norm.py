@@ -350,6 +350,36 @@ def run_shifting(seed: int) -> dict[str, float]:
 SHIFTING = Trial(run_shifting, seeds=range(35060, 35070), bounds={"control": 0.0953})
 
 
+def run_weakened(seed: int) -> dict[str, float]:
+    """The shift of SHIFTING alone, behind all norms and behind the first four of five: moving, at
+    rest, and at rest with half of the mean square, which is what the next norm leaves of moving
+    noise behind a ReLU that passes half of the samples. The logarithms of the loss with the noise
+    over that without, the mean over two rates. alike: the weakened noise less the moving one."""
+    digits, found = data.digits(np.random.default_rng(seed)), {}
+    params, quiet = prepare(digits, norm="batch", noise=False, layers=5, seed=seed)
+
+    def log_loss(norm: Norm) -> np.ndarray:
+        ends = (judge(digits, params, norm, quiet, rate, seed) for rate in (0.1, 0.3))
+        return np.log([found.loss for found in ends])
+
+    base, alone = log_loss(quiet), NOISES["alone"]
+    weak = alone._replace(n_mean=alone.n_mean * 0.5**0.5)
+    kinds = {"moving": (noisy, alone), "at rest": (stationary, alone), "weak": (stationary, weak)}
+    for place in ("all", "first four"):
+        for name, (kind, strength) in kinds.items():
+            shaken = kind(batch_norm, np.random.default_rng(1000 + seed), strength)
+            # of five norms the last stays quiet, or none
+            norm = shaken if place == "all" else at_last(quiet, shaken, 5)
+            found[f"{name}, {place}"] = float((log_loss(norm) - base).mean())
+        found[f"alike, {place}"] = found[f"weak, {place}"] - found[f"moving, {place}"]
+    return found
+
+
+# Whether what is left of a noise is what it costs. Alike is less than a tenth apart. (Seen before,
+# on six seeds: weak 1.05 and moving 0.98 behind all norms, 1.05 and 1.10 behind the first four.)
+WEAKENED = Trial(run_weakened, seeds=range(35100, 35110), bounds={"control": 0.0953})
+
+
 # DEEPER ended its rates at 1, where batch norm was at its best, and did not look at the movement
 # of the inputs. Both are put right here. The plain net is at its best between 0.06 and 0.125, batch
 # norm between 0.5 and 2, and noisy batch norm at 0.5 or 1 (seeds 0 to 3).
