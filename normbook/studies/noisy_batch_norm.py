@@ -1,6 +1,7 @@
 """Noise behind a norm, as in Santurkar et al. (2018)."""
 
 import itertools
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -313,6 +314,12 @@ SAME_RATE = Trial(same_rate, seeds=range(35040, 35050), bounds={"001-11": 0.0953
 NOISES = {"0.5": PAPER, "2": PAPER._replace(n_mean=2.0), "alone": Strength(0.5, 1.0, 0.0, 0.0)}
 
 
+def log_losses(digits: Split, params: Params, seed: int, norm: Norm, silent: Norm) -> np.ndarray:
+    """The logarithms of the losses at two rates, trained with one norm and judged with another."""
+    ends = (judge(digits, params, norm, silent, rate, seed) for rate in (0.1, 0.3))
+    return np.log([found.loss for found in ends])
+
+
 def run_shifting(seed: int) -> dict[str, float]:
     """Five hidden layers with batch norm: the logarithm of the loss with noise over that without,
     the mean over two rates, for noise that moves the distribution of a unit from step to step and
@@ -323,10 +330,7 @@ def run_shifting(seed: int) -> dict[str, float]:
     digits, found = data.digits(np.random.default_rng(seed)), {}
     params, quiet = prepare(digits, norm="batch", noise=False, layers=5, seed=seed)
 
-    def log_loss(norm: Norm, silent: Norm) -> np.ndarray:
-        ends = (judge(digits, params, norm, silent, rate, seed) for rate in (0.1, 0.3))
-        return np.log([found.loss for found in ends])
-
+    log_loss = partial(log_losses, digits, params, seed)
     base = log_loss(quiet, quiet)
     for place, layers in (("all", 1), ("last", 5)):
         for size, strength in NOISES.items():
@@ -358,11 +362,8 @@ def run_weakened(seed: int) -> dict[str, float]:
     digits, found = data.digits(np.random.default_rng(seed)), {}
     params, quiet = prepare(digits, norm="batch", noise=False, layers=5, seed=seed)
 
-    def log_loss(norm: Norm) -> np.ndarray:
-        ends = (judge(digits, params, norm, quiet, rate, seed) for rate in (0.1, 0.3))
-        return np.log([found.loss for found in ends])
-
-    base, alone = log_loss(quiet), NOISES["alone"]
+    log_loss = partial(log_losses, digits, params, seed)
+    base, alone = log_loss(quiet, quiet), NOISES["alone"]
     weak = alone._replace(n_mean=alone.n_mean * 0.5**0.5)
     kinds = {"moving": (noisy, alone), "at rest": (stationary, alone), "weak": (stationary, weak)}
     for place in ("all", "first four"):
@@ -370,7 +371,7 @@ def run_weakened(seed: int) -> dict[str, float]:
             shaken = kind(batch_norm, np.random.default_rng(1000 + seed), strength)
             # of five norms the last stays quiet, or none
             norm = shaken if place == "all" else at_last(quiet, shaken, 5)
-            found[f"{name}, {place}"] = float((log_loss(norm) - base).mean())
+            found[f"{name}, {place}"] = float((log_loss(norm, quiet) - base).mean())
         found[f"alike, {place}"] = found[f"weak, {place}"] - found[f"moving, {place}"]
     return found
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from normbook.lab import data, networks, training
 from normbook.studies import noisy_batch_norm as noise
@@ -27,3 +28,13 @@ def test_without_noise_the_run_is_the_one_by_this_books_backward(name):
     assert np.allclose(list(found.values()), expected, atol=1e-6)
     other = noise.follow(DIGITS, norm=name, noise=True, **SETTING)
     assert not np.allclose(list(other.values()), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["plain", "batch", "plain, deviations"])
+def test_a_noisy_net_is_judged_at_the_mean_of_its_noise_and_another_as_it_is(name):
+    z, one = torch.tensor(DIGITS.x_train[:8, 18:23] - 0.5), torch.ones(5).double()
+    _, used = noise.prepare(DIGITS, norm=name, noise=True, layers=3, seed=0)
+    mean = sum(used(z, one, 0 * one)[0] for _ in range(4000)) / 4000
+    judges = (noise.silence(name, noise=kind)(z, one, 0 * one)[0] for kind in (True, False))
+    near, far = ((judge - mean).abs().max() for judge in judges)
+    assert near < 0.05 < far
